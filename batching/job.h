@@ -1,0 +1,58 @@
+/* job.h - one sequence (or pair) on its way: what the queue holds and a batch carries.
+ * Owner: the request. Batcher and worker borrow a job from batcher_submit() until its `done` is
+ * called or batcher_cancel() gives it back. */
+#ifndef BERTH_BATCHING_JOB_H
+#define BERTH_BATCHING_JOB_H
+#include "base/status.h"
+#include <stdint.h>
+
+enum batch_mode {
+    BATCH_NONE,     // one job a pass
+    BATCH_PADDED,   // arrival order, padded to the longest: what naive servers do
+    BATCH_BUCKETED, // length buckets, padded to the batch's longest
+    BATCH_PACKED,   // length buckets, no padding
+    N_BATCH_MODES,
+};
+extern const char *const batch_mode_names[N_BATCH_MODES]; // "none", "padded", ...
+
+/* Kinds of op a pass's time is divided into: as many as kernels.h has (a static assert in
+ * worker.c). */
+enum { JOB_OP_KINDS = 6 };
+
+/* The batch that a job rode in, for its response's headers. The same for all jobs of one batch. */
+struct ride {
+    int64_t batch_id; // counts from 1; tells two batches apart
+    int n_requests, n_jobs, n_tokens, n_rows, longest;
+    int bucket_up_to; // of the batch's anchor; 0 where the mode has no buckets
+    enum batch_mode mode;
+    int64_t op_ns[JOB_OP_KINDS];
+};
+
+struct job;
+/* Called on a worker thread when `status` and everything else below is set; the job is the owner's
+ * again from the moment of the call. Must not block. */
+typedef void job_done_fn(struct job *job);
+
+struct job {
+    /* Set by the owner before batcher_submit(). */
+    const int32_t *token_ids, *token_type_ids; // [n_tokens], borrowed from the request's arena
+    int n_tokens;                              // at least 1
+    float *logits;                             // [n_outputs], where the result goes
+    job_done_fn *done;
+    void *owner;         // the request; jobs with one owner count as one request
+    int64_t deadline_ns; // monotonic; kept by the server's timer through batcher_cancel()
+
+    /* Set on the way. */
+    enum status status;
+    int64_t queued_ns; // batcher_submit()
+    int64_t chosen_ns; // the policy took it
+    int64_t infer_ns;  // its batch was packed, the forward pass began
+    int64_t done_ns;   // the logits were there
+    struct ride ride;
+
+    /* The batcher's own. */
+    int64_t rank;            // smallest first; arrival order now, a cost term may come
+    struct job *prev, *next; // in its bucket's queue
+    int bucket;
+};
+#endif

@@ -1,0 +1,22 @@
+/* encoder.h - the forward pass, as a list of ops that is the same for every backend.
+ * Threads: an encoder belongs to one worker thread; several may share one model_weights.
+ * Memory:  activations are made in encoder_create(); a pass allocates nothing. */
+#ifndef BERTH_MODEL_ENCODER_H
+#define BERTH_MODEL_ENCODER_H
+#include "model/weights.h"
+
+struct encoder;
+struct encoder_limits {
+    int max_rows, max_seqs, max_seq_len; // of one batch
+};
+MUST_CHECK enum status encoder_create(struct encoder **out, struct backend *be,
+                                      const struct model_config *cfg, const struct model_weights *w,
+                                      const struct encoder_limits *limits, struct error *err);
+void encoder_destroy(struct encoder *e); // takes NULL
+/* logits: [n_seqs, n_labels], host memory of the caller. Blocks until they are there. times may be
+ * NULL. Errors: STATUS_BACKEND (the device failed; the batch's logits mean nothing). A logit that
+ * is not finite is not an error here: it is its job's, not the batch's. */
+MUST_CHECK enum status encoder_forward(struct encoder *e, float *logits,
+                                       const struct token_batch *batch, struct op_times *times,
+                                       struct error *err);
+#endif

@@ -1,0 +1,75 @@
+/* config.h - every setting, its default and its bounds. deploy/berth.jsonc documents them; one
+ * table in config.c reads the file and the command line, prints --help, and is held equal to the
+ * sample by a test. */
+#ifndef BERTH_SERVER_CONFIG_H
+#define BERTH_SERVER_CONFIG_H
+#include "base/log.h"
+#include "base/status.h"
+#include "batching/policy.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct config {
+    struct {
+        char host[64]; // address to listen on; default 127.0.0.1
+        int port;      // 0: any free port, told in the log
+        int http_threads;
+        int max_connections;
+        int max_concurrent_requests; // slots: requests accepted and not yet answered
+        int64_t max_body_bytes;
+        int max_client_batch_size;     // inputs of one request
+        int read_timeout_ms;           // headers to last body byte
+        int request_timeout_ms;        // last body byte to answer
+        int idle_timeout_s;            // a connection between requests
+        int drain_timeout_ms;          // after SIGTERM
+        bool tolerate_half_close;      // a client that shut its sending side still gets its answer
+        bool timing_headers;           // Server-Timing and Berth-Batch
+        bool profile_header;           // Berth-Profile: 1 is allowed
+        char timing_allow_origin[128]; // Timing-Allow-Origin; "": not sent
+    } server;
+    struct {
+        char dir[1024];
+        char served_name[128]; // "": the directory's name
+        int max_input_tokens;  // 0: the model's limit
+        bool auto_truncate;    // when a request does not say
+    } model;
+    struct {
+        char device[16]; // auto, cpu, reference
+        int workers;     // 0: auto
+        int threads;     // lanes a worker; 0: auto
+        char isa[16];    // "": the best this CPU has
+        bool pin;
+    } device;
+    struct {
+        enum batch_mode mode;
+        int max_batch_tokens, max_batch_requests; // of buckets that do not say
+        double max_wait_ms;
+        int max_queued_jobs;
+        int64_t max_queued_tokens;
+        struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above
+        int n_buckets;
+        int padded_max_batch_tokens,
+            padded_max_batch_requests; // mode `padded`, which has no buckets
+        double padded_max_wait_ms;
+    } batching;
+    struct {
+        enum log_level level;
+        bool requests; // a line a request
+    } log;
+};
+void config_defaults(struct config *c);
+/* Reads a JSON file with comments over what `c` holds. Errors: STATUS_IO; STATUS_INVALID with file,
+ * line, key, what stands there and what is allowed; an unknown key names the nearest known one. */
+MUST_CHECK enum status config_read_file(struct config *c, const char *path, struct error *err);
+/* One command-line option, named as its key ("--port 9000", "--batching.mode packed"); `value` NULL
+ * for a switch. Last parts of keys that are unique stand alone. Errors: STATUS_INVALID. */
+MUST_CHECK enum status config_set(struct config *c, const char *key, const char *value,
+                                  struct error *err);
+/* Bounds between settings (buckets ascending, ...), once everything is read. */
+MUST_CHECK enum status config_check(const struct config *c, struct error *err);
+/* What the batcher is told, for a model that takes max_seq_len tokens. */
+MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
+                                     int max_seq_len, struct error *err);
+void config_print(const struct config *c); // --print-config: JSON, every value as in force
+void config_print_help(void);              // the settings' part of --help
+#endif

@@ -1,0 +1,34 @@
+/* engine.h - tokenizer, model, batcher and workers joined: what `serve` and `classify` both run.
+ * Threads: open and close from the main thread; the accessors from any thread. */
+#ifndef BERTH_SERVER_ENGINE_H
+#define BERTH_SERVER_ENGINE_H
+#include "batching/batcher.h"
+#include "model/config.h"
+#include "server/config.h"
+#include "server/metrics.h"
+#include "tokenizer/tokenizer.h"
+
+struct engine;
+/* Loads the model directory, starts the workers and warms them up. Logs the cold start by stage
+ * (map, check, convert, tune, warm_up). Errors name file, field and expected value. */
+MUST_CHECK enum status engine_open(struct engine **out, const struct config *cfg,
+                                   struct metrics *metrics, struct error *err);
+/* Closes the batcher, lets the workers finish what is queued, joins them, frees all. Takes NULL. */
+void engine_close(struct engine *e);
+/* Closes the batcher only: what is queued is still answered, submit refuses. */
+void engine_drain(struct engine *e);
+
+struct batcher *engine_batcher(struct engine *e);
+const struct tokenizer *engine_tokenizer(const struct engine *e);
+const struct model_config *engine_model(const struct engine *e);
+struct engine_info {
+    const char *backend, *backend_detail, *dtype; // "cpu", "avx2, 2 lanes", "float32"
+    const char *model_name;                       // served name
+    int max_input_tokens;
+    int n_workers, n_threads;
+    struct policy_config policy; // in force
+    double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;
+};
+const struct engine_info *engine_get_info(const struct engine *e);
+bool engine_is_healthy(const struct engine *e); // false once a device has failed for good
+#endif

@@ -1,0 +1,14 @@
+/* http.h - the HTTP front end: libmicrohttpd daemons that share one listening socket.
+ * Threads: start and stop from the main thread; everything else runs on the daemons' own threads
+ * and on the watch thread (hang-ups, deadlines). */
+#ifndef BERTH_SERVER_HTTP_H
+#define BERTH_SERVER_HTTP_H
+#include "server/routes.h"
+
+struct http;
+/* Listens at once, so that health answers while the model loads. *port gets the port in use. */
+MUST_CHECK enum status http_start(struct http **out, struct server_context *ctx, int *port,
+                                  struct error *err);
+/* Stops accepting, answers what was accepted (at most drain_timeout_ms), closes. Takes NULL. */
+void http_stop(struct http *h);
+#endif

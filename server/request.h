@@ -1,0 +1,58 @@
+/* request.h - one HTTP exchange: its slot, its jobs, its answer. Knows nothing of libmicrohttpd.
+ * Owner:   the slot pool in http.c; everything a request needs lives in its arena until the
+ * response has left. Threads: the connection's thread, except `pending`, which workers count down,
+ * and what watch.c sets under its lock. */
+#ifndef BERTH_SERVER_REQUEST_H
+#define BERTH_SERVER_REQUEST_H
+#include "base/arena.h"
+#include "base/timing.h"
+#include "batching/job.h"
+#include "server/metrics.h"
+#include "tokenizer/tokenizer.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct request_header {
+    const char *name, *value;
+};
+enum { REPLY_MAX_HEADERS = 24, REQUEST_ID_BYTES = 65 };
+struct reply {
+    int http_status; // 0: not yet decided
+    const char *content_type;
+    const char *body; // in the request's arena, or static
+    size_t body_len;
+    struct request_header headers[REPLY_MAX_HEADERS]; // values in the arena, or static
+    int n_headers;
+};
+/* The text or pair of texts behind one job. */
+struct input {
+    struct text first, second;
+    bool is_pair;
+    int64_t n_tokens_uncut;
+};
+struct request {
+    struct arena arena;
+    const struct route *route;
+    char
+        id[REQUEST_ID_BYTES]; // the client's X-Request-Id when it is printable and short, else made
+    bool wants_profile;       // Berth-Profile: 1
+    const char *body;         // in the arena
+    size_t body_len;
+    struct stage_clock clock;
+
+    struct input *inputs; // [n_jobs]
+    struct job *jobs;     // [n_jobs]; n_jobs is 0 where the route needs no forward pass
+    int n_jobs;
+    bool is_batch; // the answer is a list of lists
+    bool raw_scores;
+    int64_t n_chars;    // Unicode code points of all inputs
+    int n_truncated;    // inputs that were cut
+    atomic_int pending; // jobs not done
+    atomic_int
+        ended; // enum status: STATUS_TIMEOUT or STATUS_CANCELLED, when watch.c ended it early
+    struct reply reply;
+};
+void request_reset(struct request *r); // ready for the next exchange; the arena is reset
+/* Takes an id for logs and the X-Request-Id header; `wanted` may be NULL. */
+void request_set_id(struct request *r, const char *wanted);
+#endif

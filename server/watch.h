@@ -1,0 +1,30 @@
+/* watch.h - the server's own eyes: hang-ups of suspended connections, and deadlines.
+ * libmicrohttpd sees neither (it never reads a suspended connection's socket, and its timeouts are
+ * for inactivity). One thread with one epoll set (EPOLLRDHUP | EPOLLET on the connections' sockets)
+ * and one heap of deadlines. One lock; callbacks run under it and must not block. */
+#ifndef BERTH_SERVER_WATCH_H
+#define BERTH_SERVER_WATCH_H
+#include "base/status.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct watch;
+enum watch_event { WATCH_HANG_UP, WATCH_HALF_CLOSE, WATCH_DEADLINE };
+typedef void watch_fn(void *arg, enum watch_event event);
+/* One watched thing; embed it in what is watched. Zeroed is idle. */
+struct watch_entry {
+    watch_fn *fn;
+    void *arg;
+    int fd;
+    int64_t deadline_ns;
+    int heap_index; // -1 or the place in the heap, the watch's own
+    bool active;
+};
+MUST_CHECK enum status watch_start(struct watch **out, int max_entries, struct error *err);
+void watch_stop(struct watch *w); // takes NULL
+/* fd < 0: deadline only; deadline_ns 0: hang-ups only. */
+void watch_add(struct watch *w, struct watch_entry *e, int fd, int64_t deadline_ns, watch_fn *fn,
+               void *arg);
+/* After it returns, fn is not running and will not be called. */
+void watch_remove(struct watch *w, struct watch_entry *e);
+#endif

@@ -1,0 +1,24 @@
+/* worker.h - the loop that joins batcher and encoder: next, forward, complete.
+ * Threads: each worker is one thread and owns its backend and encoder. */
+#ifndef BERTH_SERVER_WORKER_H
+#define BERTH_SERVER_WORKER_H
+#include "batching/batcher.h"
+#include "model/encoder.h"
+#include "server/metrics.h"
+
+struct worker;
+/* Takes over `be` and its encoder, borrows the rest; the thread starts at once and ends when the
+ * batcher is closed and empty. */
+struct worker_parts {
+    struct batcher *batcher;
+    struct backend *be;
+    struct encoder *encoder;
+    struct metrics *metrics;
+    int n_outputs;
+    int index;
+};
+MUST_CHECK enum status worker_start(struct worker **out, const struct worker_parts *parts,
+                                    struct error *err);
+void worker_join(struct worker *w); // waits for the thread, frees; takes NULL
+bool worker_is_healthy(const struct worker *w);
+#endif
