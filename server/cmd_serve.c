@@ -33,8 +33,9 @@ static bool is_loopback(const char *host) {
 static void warn_of_exposure(const struct config *cfg) {
     if (!is_loopback(cfg->server.host)) {
         log_event(LOG_WARN, "exposed", LOG_STR("host", cfg->server.host),
-                  LOG_STR("reason", "anyone who reaches this address may ask: there are no API keys "
-                                    "and no TLS; put a proxy in front"));
+                  LOG_STR("reason",
+                          "anyone who reaches this address may ask: there are no API keys "
+                          "and no TLS; put a proxy in front"));
     }
 }
 static void log_ready(const struct server *s, double total_ms) {

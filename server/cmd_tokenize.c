@@ -45,16 +45,15 @@ static void write_offsets(struct json_writer *w, const struct encoding *e) {
     }
     json_write_raw(w, "]");
 }
-static enum status tokenize_text(struct tokenize *t, struct json_writer *w,
-                                 const struct text *text, struct error *why) {
+static enum status tokenize_text(struct tokenize *t, struct json_writer *w, const struct text *text,
+                                 struct error *why) {
     const struct encode_options opt = {.max_tokens = t->cfg->model.max_input_tokens,
                                        .truncate = t->cfg->model.auto_truncate,
                                        .side = TRUNCATE_RIGHT,
                                        .add_special_tokens = true,
                                        .want_spans = true};
     struct encoding e = {0};
-    const enum status s =
-        tokenizer_encode(t->tokenizer, &e, text, NULL, &opt, &t->scratch, why);
+    const enum status s = tokenizer_encode(t->tokenizer, &e, text, NULL, &opt, &t->scratch, why);
     if (s) {
         return s;
     }

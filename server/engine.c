@@ -57,7 +57,7 @@ static void set_model_name(struct engine *e, const struct config *cfg) {
     char *whole = realpath(cfg->model.dir, NULL);
     const char *dir = whole ? whole : cfg->model.dir, *slash = strrchr(dir, '/');
     const char *name = *cfg->model.served_name ? cfg->model.served_name : slash ? slash + 1 : dir;
-    snprintf(e->model_name, sizeof(e->model_name), "%s", name);
+    snprintf(e->model_name, sizeof(e->model_name), "%.127s", name);
     e->info.model_name = e->model_name;
     free(whole);
 }

@@ -19,8 +19,7 @@ void lines_finish(struct lines *l);
 /* The next text, borrowed until the next call; no line end. *more is false when there is none.
  * Errors: STATUS_INVALID for a text that is empty, too long or not UTF-8 (the next call goes on
  * behind it); STATUS_IO. */
-MUST_CHECK enum status lines_next(struct lines *l, bool *more, struct text *out,
-                                  struct error *err);
+MUST_CHECK enum status lines_next(struct lines *l, bool *more, struct text *out, struct error *err);
 /* lines_next() would wait for somebody to write. */
 bool lines_would_wait(const struct lines *l);
 #endif

@@ -36,11 +36,12 @@ static void print_usage(FILE *out) {
         fprintf(out, "  berth %-9s%-20s  %s\n", commands[i].name, commands[i].words,
                 commands[i].summary);
     }
-    fputs("  berth help config                  print a config file with every setting explained\n"
-          "  berth COMMAND --help               a command and all its options\n"
-          "  berth --version\n\n"
-          "MODEL_DIR is a Hugging Face directory: config.json, model.safetensors, tokenizer.json.\n",
-          out);
+    fputs(
+        "  berth help config                  print a config file with every setting explained\n"
+        "  berth COMMAND --help               a command and all its options\n"
+        "  berth --version\n\n"
+        "MODEL_DIR is a Hugging Face directory: config.json, model.safetensors, tokenizer.json.\n",
+        out);
 }
 static int print_command_help(const struct command *c) {
     printf("usage: berth %s %s [OPTION...]\n\n%s\n", c->name, c->words, c->details);
@@ -113,7 +114,7 @@ static int run_command(const struct command *c, int argc, char **argv) {
     const enum status s = options_parse(&opt, argc, argv, &err);
     if (s) {
         fprintf(stderr, "berth: %s: %s\n", c->name, err.text);
-        return EXIT_USAGE;
+        return opt.config_is_wrong ? EXIT_FAULT : EXIT_USAGE;
     }
     return run(c, &opt);
 }

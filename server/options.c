@@ -42,7 +42,6 @@ static enum status apply_special(struct options *out, const struct option *o, st
     if (o->special == SPECIAL_CONFIG && !o->value) {
         return error_set(err, STATUS_INVALID, "--config needs a file");
     }
-    out->help = out->help || o->special == SPECIAL_HELP;
     out->check_config = out->check_config || o->special == SPECIAL_CHECK;
     out->print_config = out->print_config || o->special == SPECIAL_PRINT;
     return STATUS_OK;
@@ -62,7 +61,9 @@ static enum status read_config(struct options *out, const struct option *o, stru
     if (o->special != SPECIAL_CONFIG || !o->value) {
         return STATUS_OK;
     }
-    return config_read_file(&out->cfg, o->value, err);
+    const enum status s = config_read_file(&out->cfg, o->value, err);
+    out->config_is_wrong = s != STATUS_OK;
+    return s;
 }
 static enum status apply(struct options *out, const struct option *o, struct error *err) {
     return o->special == N_SPECIALS ? apply_setting(out, o, err) : apply_special(out, o, err);
@@ -98,26 +99,20 @@ static enum status for_each(struct options *out, int argc, char **argv, apply_fn
     return STATUS_OK;
 }
 enum status options_parse(struct options *out, int argc, char **argv, struct error *err) {
-    struct options o = {.help = false};
     int n_words = 0;
-    config_defaults(&o.cfg);
-    enum status s = for_each(&o, argc, argv, read_config, NULL, NULL, err);
+    *out = (struct options){.n_texts = 0};
+    config_defaults(&out->cfg);
+    enum status s = for_each(out, argc, argv, read_config, NULL, NULL, err);
     if (s) {
         return s;
     }
-    s = for_each(&o, argc, argv, apply, argv, &n_words, err);
+    s = for_each(out, argc, argv, apply, argv, &n_words, err);
     if (s) {
         return s;
     }
     if (n_words > 0) {
-        s = config_set(&o.cfg, "model.dir", argv[0], err);
-        o.texts = argv + 1, o.n_texts = n_words - 1;
+        s = config_set(&out->cfg, "model.dir", argv[0], err);
+        out->texts = argv + 1, out->n_texts = n_words - 1;
     }
-    if (!s) {
-        s = config_check(&o.cfg, err);
-    }
-    if (!s) {
-        *out = o;
-    }
-    return s;
+    return s ? s : config_check(&out->cfg, err);
 }

@@ -5,12 +5,13 @@
 
 struct options {
     struct config cfg; // defaults, then --config FILE, then the options; MODEL_DIR in model.dir
-    bool help, check_config, print_config;
-    char **texts; // [n_texts], borrowed from argv: what follows MODEL_DIR
+    bool check_config, print_config;
+    bool config_is_wrong; // set on failure: the file that --config names is at fault, not a word
+    char **texts;         // [n_texts], borrowed from argv: what follows MODEL_DIR
     int n_texts;
 };
 /* argv: the words after the command's name; they are put in another order. "--key value",
- * "--key=value", "--switch"; "--" ends the options. Errors: STATUS_INVALID, STATUS_IO. */
-MUST_CHECK enum status options_parse(struct options *out, int argc, char **argv,
-                                     struct error *err);
+ * "--key=value", "--switch"; "--" ends the options. --help is the caller's. Errors:
+ * STATUS_INVALID, STATUS_IO. */
+MUST_CHECK enum status options_parse(struct options *out, int argc, char **argv, struct error *err);
 #endif

@@ -9,6 +9,6 @@ struct signals;
 /* The first SIGTERM or SIGINT ends signals_wait(), the second ends the process. SIGHUP is logged
  * and changes nothing; SIGPIPE is ignored. */
 MUST_CHECK enum status signals_start(struct signals **out, struct error *err);
-int signals_wait(struct signals *s); // the signal
+int signals_wait(struct signals *s);  // the signal
 void signals_stop(struct signals *s); // takes NULL; the mask stays
 #endif
