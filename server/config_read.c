@@ -5,6 +5,7 @@
  * line. The scan also bounds the nesting, before cJSON recurses. */
 #include "server/config_table.h"
 
+#include "server/json.h"
 #include "server/nearest.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FILE_BYTES = 1 << 20, MAX_NESTING = 8 };
+enum { MAX_FILE_BYTES = 1 << 20, MAX_NESTING = 8, SCRATCH_BYTES = 64 << 20 };
 
 struct source {
     const char *name;
@@ -211,6 +212,16 @@ static enum status syntax_error(const struct source *src, const char *at, struct
     return error_set(err, STATUS_INVALID, "%s:%d:%d: not JSON from here on: \"%.20s\"", src->name,
                      line_of(src->text, offset), (int)(at - line) + 1, at);
 }
+/* What cJSON lets pass: invalid UTF-8, 0080, control characters in strings. */
+static enum status check_strict(const struct source *src, struct error *err) {
+    struct arena scratch = {.data = NULL};
+    enum status s = arena_init(&scratch, SCRATCH_BYTES, err);
+    if (!s) {
+        s = json_check(src->text, strlen(src->text), &scratch, err);
+    }
+    arena_finish(&scratch);
+    return s ? error_prefix(err, s, "%s", src->name) : STATUS_OK;
+}
 enum status config_read_text(struct config *c, const char *bytes, size_t len, const char *name,
                              struct error *err) {
     struct source src = {.name = name, .text = xcalloc(len + 1, 1)};
@@ -229,6 +240,9 @@ enum status config_read_text(struct config *c, const char *bytes, size_t len, co
     const char *end = src.text;
     src.root = cJSON_ParseWithOpts(src.text, &end, 1);
     s = src.root ? apply_tree(&src, &next, err) : syntax_error(&src, end, err);
+    if (!s) {
+        s = check_strict(&src, err);
+    }
     if (!s) {
         *c = next; // all of the file or nothing
     }
