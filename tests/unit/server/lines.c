@@ -5,6 +5,7 @@
 
 #include "server/cores.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -59,7 +59,7 @@ static void test_file_goes_first(void **state) {
     (void)state;
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
-    assert_int_equal(dprintf(fd, "{\"server\": {\"port\": 1, \"http_threads\": 5}}"), 41);
+    assert_int_equal(dprintf(fd, "{\"server\": {\"port\": 1, \"http_threads\": 5}}"), 42);
     close(fd);
     snprintf(line, sizeof(line), "--port 2 --config %s", path); // the order does not matter
     assert_int_equal(parse(&w, &o, line, &err), STATUS_OK);
