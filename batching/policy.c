@@ -200,21 +200,19 @@ static int first_due(const struct policy_config *cfg, const struct policy_view *
 /* Sets run and the reason, or wait and until when. */
 static void release(struct decision *d, const struct policy_config *cfg,
                     const struct policy_view *view, bool full, int64_t now_ns, bool draining) {
-    d->kind = DECIDE_RUN;
-    if (full || another_is_full(cfg, view, d->bucket)) {
-        d->reason = RELEASE_FULL;
-        return;
-    }
-    if (draining) {
-        d->reason = RELEASE_DRAIN;
-        return;
-    }
     const int first = first_due(cfg, view, &d->wake_ns);
-    if (now_ns < d->wake_ns) {
+    d->kind = DECIDE_RUN;
+    if (full) {
+        d->reason = RELEASE_FULL;
+    } else if (draining) {
+        d->reason = RELEASE_DRAIN;
+    } else if (now_ns >= d->wake_ns) {
+        d->reason = cfg->buckets[first].max_wait_ns > 0 ? RELEASE_WAITED : RELEASE_IDLE;
+    } else if (another_is_full(cfg, view, d->bucket)) {
+        d->reason = RELEASE_FULL;
+    } else {
         d->kind = DECIDE_WAIT;
-        return;
     }
-    d->reason = cfg->buckets[first].max_wait_ns > 0 ? RELEASE_WAITED : RELEASE_IDLE;
 }
 
 static int64_t div_up(int64_t n, int64_t by) {
