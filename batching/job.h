@@ -4,6 +4,7 @@
 #ifndef BERTH_BATCHING_JOB_H
 #define BERTH_BATCHING_JOB_H
 #include "base/status.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum batch_mode {
@@ -34,7 +35,7 @@ struct job;
 typedef void job_done_fn(struct job *job);
 
 struct job {
-    /* Set by the owner before batcher_submit(). */
+    /* Set by the owner before batcher_submit(), in a job that was zeroed. */
     const int32_t *token_ids, *token_type_ids; // [n_tokens], borrowed from the request's arena
     int n_tokens;                              // at least 1
     float *logits;                             // [n_outputs], where the result goes
@@ -53,6 +54,16 @@ struct job {
     /* The batcher's own. */
     int64_t rank;            // smallest first; arrival order now, a cost term may come
     struct job *prev, *next; // in its bucket's queue
-    int bucket;
+    int bucket;              // stays after the job was taken out, for metrics
 };
+
+struct job_queue { // in rank order; zeroed is empty
+    struct job *head, *tail;
+    int n_jobs;
+    int64_t n_tokens;
+};
+void job_queue_push(struct job_queue *q, struct job *job); // its rank is the largest
+void job_queue_remove(struct job_queue *q, struct job *job);
+/* For a job that was zeroed before its first use. */
+bool job_queue_holds(const struct job_queue *q, const struct job *job);
 #endif

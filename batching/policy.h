@@ -9,46 +9,38 @@ struct bucket_limits {
     int up_to;              // tokens: the longest job of this bucket
     int max_batch_tokens;   // rows of one forward pass, padding included
     int max_batch_requests; // jobs of one forward pass
-    int64_t
-        max_wait_ns; // how long the oldest job may wait for company; 0: an idle device never waits
+    int64_t max_wait_ns;    // how long the oldest job may wait for company; 0: not at all
 };
 enum { POLICY_MAX_BUCKETS = 32, POLICY_LOOK_AHEAD = 16 };
 struct policy_config {
     enum batch_mode mode;
-    struct bucket_limits
-        buckets[POLICY_MAX_BUCKETS]; // up_to ascending; the last is the model's limit
-    int n_buckets;                   // `none` and `padded` have one
+    struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // up_to ascending; the last holds every job
+    int n_buckets;                                    // `none` and `padded` have one
 };
-/* Refuses descending or overlapping bounds, zero caps, too many buckets, with the fix in the text.
- */
+/* Refuses bounds that do not rise or end below max_seq_len, caps below one, waits below zero or
+ * above a minute, too many buckets; STATUS_INVALID, with the fix in the text. */
 MUST_CHECK enum status policy_config_check(const struct policy_config *cfg, int max_seq_len,
                                            struct error *err);
-int policy_bucket_of(const struct policy_config *cfg,
-                     int n_tokens); // the smallest that holds it; -1: none
+/* The smallest bucket that holds it; -1: none. */
+int policy_bucket_of(const struct policy_config *cfg, int n_tokens);
 
-struct job_queue { // in rank order
-    struct job *head, *tail;
-    int n_jobs;
-    int64_t n_tokens;
-};
 struct policy_view {
     const struct job_queue *queues; // [n_buckets]
     int n_idle_workers;             // other devices that wait for work, beside the one that asks
 };
 enum decision_kind {
-    DECIDE_IDLE,
-    DECIDE_WAIT,
-    DECIDE_RUN
-}; // nothing queued; look again at wake_ns; run
+    DECIDE_IDLE, // nothing is queued
+    DECIDE_WAIT, // look again at wake_ns, or when the queues change
+    DECIDE_RUN,
+};
 enum release_reason {
-    RELEASE_FULL,
-    RELEASE_WAITED,
-    RELEASE_IDLE,
-    RELEASE_DRAIN,
+    RELEASE_FULL,   // at a cap, or work is left for another batch
+    RELEASE_WAITED, // a job has waited for as long as its bucket allows
+    RELEASE_IDLE,   // a device is free and nobody may wait for company
+    RELEASE_DRAIN,  // the server is going
     N_RELEASE_REASONS
 };
-extern const char
-    *const release_reason_names[N_RELEASE_REASONS]; // "full", "waited", "idle", "drain"
+extern const char *const release_reason_names[N_RELEASE_REASONS]; // "full", "waited", ...
 struct decision {
     enum decision_kind kind;
     int64_t wake_ns;            // DECIDE_WAIT
@@ -56,12 +48,15 @@ struct decision {
     int bucket;                 // the anchor's
     int n_jobs, n_rows;         // rows: padding included
 };
-/* The anchor is the job of the smallest rank; the caps are its bucket's. Packed: filled in rank
- * order across buckets, skipping at most POLICY_LOOK_AHEAD jobs that do not fit. Bucketed: from the
- * anchor's bucket, padded to the longest chosen. Padded: in arrival order. None: the anchor alone.
- * A job longer than the cap runs alone. With several idle workers, waiting jobs are shared between
- * them rather than all given to one. `draining` releases what waits for company. chosen:
- * [max_chosen], filled with decision.n_jobs jobs in rank order. */
+/* The anchor is the job of the smallest rank; the caps are its bucket's, for whoever rides with it.
+ *   packed    in rank order across buckets, rows = tokens
+ *   bucketed  in rank order from the anchor's bucket, rows = jobs * longest
+ *   padded    in arrival order, no job left out, rows = jobs * longest
+ *   none      the anchor alone
+ * Packed and bucketed step over at most POLICY_LOOK_AHEAD jobs that do not fit. A job longer than
+ * the cap runs alone. A free device waits for company only while every bucket's oldest job may.
+ * With idle workers beside the asker, what waits is shared between them rather than all given to
+ * one. chosen: [max_chosen], at least 1, filled with decision.n_jobs jobs in rank order. */
 struct decision policy_decide(const struct policy_config *cfg, const struct policy_view *view,
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen);
 #endif

@@ -3,7 +3,8 @@
 #ifndef BERTH_MODEL_CONFIG_H
 #define BERTH_MODEL_CONFIG_H
 #include "base/status.h"
-#include "kernels/kernels.h"
+#include "kernels/types.h"
+#include <stddef.h>
 
 /* How logits become scores: the rule of the Hugging Face text-classification pipeline. */
 enum score_function { SCORE_NONE, SCORE_SIGMOID, SCORE_SOFTMAX };
@@ -24,5 +25,8 @@ struct model_config {
  * expected (a missing size, hidden not a multiple of n_heads, another architecture, ...). */
 MUST_CHECK enum status model_config_read(struct model_config *out, const char *dir,
                                          struct error *err);
+/* The same of `len` bytes of text; `file` is a name for messages. */
+MUST_CHECK enum status model_config_parse(struct model_config *out, const char *text, size_t len,
+                                          const char *file, struct error *err);
 void model_config_finish(struct model_config *c);
 #endif

@@ -3,6 +3,7 @@
  * Memory:  activations are made in encoder_create(); a pass allocates nothing. */
 #ifndef BERTH_MODEL_ENCODER_H
 #define BERTH_MODEL_ENCODER_H
+#include "model/token_batch.h"
 #include "model/weights.h"
 
 struct encoder;

@@ -5,7 +5,7 @@
 #ifndef BERTH_MODEL_SAFETENSORS_H
 #define BERTH_MODEL_SAFETENSORS_H
 #include "base/status.h"
-#include "kernels/kernels.h"
+#include "kernels/types.h"
 #include <stdbool.h>
 
 struct safetensors;
@@ -22,7 +22,8 @@ bool safetensors_has(const struct safetensors *st, const char *name);
 /* STATUS_INVALID, naming the tensor and the index, when a value is NaN or infinite. */
 MUST_CHECK enum status host_tensor_check_finite(const struct host_tensor *t, const char *name,
                                                 struct error *err);
-/* For fuzzing and tests: checks one header of `len` bytes against a file of `file_bytes` in all. */
+/* For fuzzing and tests: checks one header, the JSON alone, against a file of `file_bytes` in all.
+ */
 MUST_CHECK enum status safetensors_check_header(const char *header, size_t len, size_t file_bytes,
                                                 struct error *err);
 #endif

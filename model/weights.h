@@ -3,6 +3,7 @@
  * found. Memory: owned; the mapped file stays open as long as tables borrow from it. */
 #ifndef BERTH_MODEL_WEIGHTS_H
 #define BERTH_MODEL_WEIGHTS_H
+#include "kernels/backend.h"
 #include "model/config.h"
 
 struct model_weights {

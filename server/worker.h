@@ -7,8 +7,8 @@
 #include "server/metrics.h"
 
 struct worker;
-/* Takes over `be` and its encoder, borrows the rest; the thread starts at once and ends when the
- * batcher is closed and empty. */
+/* Takes over `be` and its encoder (on failure they stay the caller's), borrows the rest; the thread
+ * starts at once and ends when the batcher is closed and empty. */
 struct worker_parts {
     struct batcher *batcher;
     struct backend *be;
@@ -19,6 +19,7 @@ struct worker_parts {
 };
 MUST_CHECK enum status worker_start(struct worker **out, const struct worker_parts *parts,
                                     struct error *err);
-void worker_join(struct worker *w); // waits for the thread, frees; takes NULL
+void worker_join(struct worker *w); // waits for the thread, frees what it owns; takes NULL
+/* False from the third failed pass in a row until one that works; the worker goes on meanwhile. */
 bool worker_is_healthy(const struct worker *w);
 #endif

@@ -1,0 +1,41 @@
+/* backend.h - what every backend has in common, and how one is made. The ops are in kernels.h. */
+#ifndef BERTH_KERNELS_BACKEND_H
+#define BERTH_KERNELS_BACKEND_H
+#include "base/status.h"
+#include "kernels/types.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct backend_fn;
+struct backend { // each backend's own struct begins with one
+    const struct backend_fn *fn;
+    const char *name;   // "cpu", "reference", "cuda"
+    const char *detail; // for logs and /info: "avx2, 2 lanes"
+    enum dtype dtype;   // what it computes in
+    int n_lanes, n_slots;
+};
+struct lane { // the public head of each backend's own lane
+    struct backend *be;
+    int index;
+};
+
+/* The composites, out of small ops: what a backend's table holds when it does nothing better. */
+void layer_rest_default(struct lane *ln, const struct layer_buffers *b,
+                        const struct layer_weights *w, const struct linear_weight *next_qkv);
+void head_default(struct lane *ln, const struct tensor *logits, const struct tensor *pooled,
+                  const struct tensor *scratch, const struct head_weights *w);
+
+MUST_CHECK enum status reference_backend_create(struct backend **out, struct error *err);
+struct cpu_options {
+    int n_lanes;     // threads of a pass, the caller's among them; at least 1
+    int first_core;  // lanes are pinned to cores from here on; -1: not pinned
+    const char *isa; // "baseline", "avx2"; NULL: the best that this CPU has, or BERTH_CPU_ISA
+};
+MUST_CHECK enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
+                                          struct error *err);
+void backend_destroy(struct backend *be); // takes NULL
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+/* common.c - what is the same for every backend: names, and the composite ops made of small ones.
+ * A composite needs no barrier of its own: each small op reads, of other ops' results, only the
+ * rows that its own lane wrote. */
+#include "kernels/kernels.h"
+
+#include <assert.h>
+
+static const struct {
+    const char *name;
+    size_t size;
+} dtypes[] = {
+    [DTYPE_F32] = {"float32", 4}, [DTYPE_F16] = {"float16", 2}, [DTYPE_BF16] = {"bfloat16", 2},
+    [DTYPE_I8] = {"int8", 1},     [DTYPE_I32] = {"int32", 4},
+};
+
+size_t dtype_size(enum dtype t) {
+    assert((size_t)t < N_ITEMS(dtypes));
+    return dtypes[t].size;
+}
+
+const char *dtype_name(enum dtype t) {
+    return (size_t)t < N_ITEMS(dtypes) ? dtypes[t].name : "unknown";
+}
+
+const char *const op_kind_names[N_OP_KINDS] = {
+    [OP_EMBED] = "embed",         [OP_GEMM] = "gemm", [OP_ATTENTION] = "attention",
+    [OP_LAYERNORM] = "layernorm", [OP_HEAD] = "head", [OP_WAIT] = "wait",
+};
+
+void backend_destroy(struct backend *be) {
+    if (be) {
+        be->fn->destroy(be);
+    }
+}
+
+void layer_rest_default(struct lane *ln, const struct layer_buffers *b,
+                        const struct layer_weights *w, const struct linear_weight *next_qkv) {
+    const struct backend_fn *fn = ln->be->fn;
+    fn->linear(ln, &b->y, &b->ctx, w->attention_out, ACT_NONE, &b->x);
+    fn->layernorm(ln, &b->x, &b->y, w->attention_norm);
+    fn->linear(ln, &b->ffn, &b->x, w->intermediate, w->activation, NULL);
+    fn->linear(ln, &b->y, &b->ffn, w->output, ACT_NONE, &b->x);
+    fn->layernorm(ln, &b->x, &b->y, w->output_norm);
+    if (next_qkv) {
+        fn->linear(ln, &b->qkv_next, &b->x, next_qkv, ACT_NONE, NULL);
+    }
+}
+
+void head_default(struct lane *ln, const struct tensor *logits, const struct tensor *pooled,
+                  const struct tensor *scratch, const struct head_weights *w) {
+    const struct backend_fn *fn = ln->be->fn;
+    const struct tensor *in = pooled;
+    if (w->dense) {
+        fn->linear(ln, scratch, pooled, w->dense, ACT_TANH, NULL);
+        in = scratch;
+    }
+    fn->linear(ln, logits, in, w->classifier, ACT_NONE, NULL);
+}

@@ -1,0 +1,8 @@
+/* convert.h - host tensors of any storage type as float. Pure. */
+#ifndef BERTH_KERNELS_CONVERT_H
+#define BERTH_KERNELS_CONVERT_H
+#include "kernels/kernels.h"
+
+/* out[i] = element first + i of `t` (F32, F16 or BF16), for n elements. NaN and infinity stay. */
+void host_tensor_to_float(float *out, const struct host_tensor *t, size_t first, size_t n);
+#endif

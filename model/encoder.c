@@ -1,0 +1,160 @@
+/* encoder.c - the forward pass as a list of ops, run by every lane of the backend.
+ * One barrier a layer, before attention, which is the only op that reads other lanes' rows; QKV
+ * has two buffers, because a lane may be done with a layer while another still attends in it. A
+ * classifier reads the first token of each sequence alone, so of the last layer no other row is
+ * computed: attention and what follows it then work on one row a sequence. */
+#include "model/encoder.h"
+
+#include "kernels/kernels.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct encoder {
+    struct backend *be;
+    const struct model_config *cfg;
+    const struct model_weights *weights;
+    struct encoder_limits limits;
+    struct tensor qkv[2];                // [tokens, 3 * hidden]
+    struct layer_buffers tokens, firsts; // a row a token; a row a sequence
+    struct tensor logits;                // [seqs, n_labels]
+};
+struct pass {
+    const struct encoder *e;
+    float *logits;
+};
+
+/* What one axis of buffers needs; qkv_next stays zeroed, it is chosen layer by layer. */
+static enum status create_buffers(struct encoder *e, struct layer_buffers *b, enum row_axis axis,
+                                  int rows, struct error *err) {
+    const int hidden = e->cfg->hidden;
+    const struct {
+        struct tensor *tensor;
+        int cols;
+    } wanted[] = {
+        {&b->x, hidden}, {&b->ctx, hidden}, {&b->y, hidden}, {&b->ffn, e->cfg->intermediate}};
+    for (size_t i = 0; i < N_ITEMS(wanted); i++) {
+        const enum status s =
+            e->be->fn->tensor_create(e->be, wanted[i].tensor, axis, rows, wanted[i].cols, err);
+        if (s) {
+            return s;
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status create_all(struct encoder *e, struct error *err) {
+    const struct backend_fn *fn = e->be->fn;
+    const struct encoder_limits *l = &e->limits;
+    const struct pass_limits pass = {.max_rows = l->max_rows,
+                                     .max_seqs = l->max_seqs,
+                                     .max_seq_len = l->max_seq_len,
+                                     .hidden = e->cfg->hidden,
+                                     .intermediate = e->cfg->intermediate,
+                                     .n_heads = e->cfg->n_heads};
+    enum status s = create_buffers(e, &e->tokens, AXIS_TOKENS, l->max_rows, err);
+    s = s ? s : create_buffers(e, &e->firsts, AXIS_SEQS, l->max_seqs, err);
+    for (int i = 0; i < 2; i++) {
+        s = s ? s
+              : fn->tensor_create(e->be, &e->qkv[i], AXIS_TOKENS, l->max_rows, 3 * e->cfg->hidden,
+                                  err);
+    }
+    s = s ? s : fn->tensor_create(e->be, &e->logits, AXIS_SEQS, l->max_seqs, e->cfg->n_labels, err);
+    return s ? s : fn->reserve(e->be, &pass, err);
+}
+
+enum status encoder_create(struct encoder **out, struct backend *be, const struct model_config *cfg,
+                           const struct model_weights *w, const struct encoder_limits *limits,
+                           struct error *err) {
+    if (limits->max_rows < 1 || limits->max_seqs < 1 || limits->max_seq_len < 1 ||
+        limits->max_seq_len > cfg->max_position) {
+        return error_set(err, STATUS_INVALID,
+                         "an encoder for %d rows, %d sequences, %d tokens each: the model has %d "
+                         "positions",
+                         limits->max_rows, limits->max_seqs, limits->max_seq_len,
+                         cfg->max_position);
+    }
+    struct encoder *e = xcalloc(1, sizeof(*e));
+    e->be = be;
+    e->cfg = cfg;
+    e->weights = w;
+    e->limits = *limits;
+    const enum status s = create_all(e, err);
+    if (s) {
+        encoder_destroy(e);
+        return s;
+    }
+    *out = e;
+    return STATUS_OK;
+}
+
+static void destroy_buffers(struct backend *be, struct layer_buffers *b) {
+    be->fn->tensor_destroy(be, &b->x);
+    be->fn->tensor_destroy(be, &b->ctx);
+    be->fn->tensor_destroy(be, &b->y);
+    be->fn->tensor_destroy(be, &b->ffn);
+}
+
+void encoder_destroy(struct encoder *e) {
+    if (e) {
+        destroy_buffers(e->be, &e->tokens);
+        destroy_buffers(e->be, &e->firsts);
+        e->be->fn->tensor_destroy(e->be, &e->qkv[0]);
+        e->be->fn->tensor_destroy(e->be, &e->qkv[1]);
+        e->be->fn->tensor_destroy(e->be, &e->logits);
+        free(e);
+    }
+}
+
+static void classify(struct lane *ln, const void *arg) {
+    const struct pass *pass = arg;
+    const struct encoder *e = pass->e;
+    const struct model_weights *w = e->weights;
+    const struct backend_fn *fn = e->be->fn;
+    const int last = w->n_layers - 1;
+    fn->embed_layernorm(ln, &e->tokens.x, &w->embedding);
+    fn->linear(ln, &e->qkv[0], &e->tokens.x, w->layers[0].qkv, ACT_NONE, NULL);
+    for (int i = 0; i < last; i++) {
+        struct layer_buffers b = e->tokens;
+        b.qkv_next = e->qkv[(i + 1) & 1];
+        fn->barrier(ln);
+        fn->attention(ln, &b.ctx, &e->qkv[i & 1], e->cfg->n_heads);
+        fn->layer_rest(ln, &b, &w->layers[i], w->layers[i + 1].qkv);
+    }
+    fn->barrier(ln);
+    fn->attention(ln, &e->firsts.ctx, &e->qkv[last & 1], e->cfg->n_heads);
+    fn->pool(ln, &e->firsts.x, &e->tokens.x, POOL_FIRST);
+    fn->layer_rest(ln, &e->firsts, &w->layers[last], NULL);
+    fn->head(ln, &e->logits, &e->firsts.x, &e->firsts.y, &w->head);
+    fn->fetch(ln, pass->logits, &e->logits);
+}
+
+/* What a batch promises. The tokenizer's vocabulary was compared with the model's at start-up, so
+ * no client can bring an id that the tables do not have. */
+static void check_batch(const struct encoder *e, const struct token_batch *b) {
+    assert(b->n_seqs >= 1 && b->n_seqs <= e->limits.max_seqs);
+    assert(b->n_rows <= e->limits.max_rows && b->max_seq_len <= e->limits.max_seq_len);
+    assert(b->cu_seqlens[0] == 0 && b->cu_seqlens[b->n_seqs] == b->n_rows);
+    for (int s = 0; s < b->n_seqs; s++) {
+        const int rows = b->cu_seqlens[s + 1] - b->cu_seqlens[s];
+        assert(b->seq_lens[s] >= 1 && b->seq_lens[s] <= rows && b->seq_lens[s] <= b->max_seq_len);
+        assert(rows <= e->cfg->max_position);
+    }
+    for (int r = 0; r < b->n_rows; r++) {
+        assert(b->token_ids[r] >= 0 && b->token_ids[r] < e->cfg->vocab_size);
+        assert(b->token_type_ids[r] >= 0 && b->token_type_ids[r] < e->cfg->type_vocab_size);
+    }
+}
+
+enum status encoder_forward(struct encoder *e, float *logits, const struct token_batch *batch,
+                            struct op_times *times, struct error *err) {
+    const struct backend_fn *fn = e->be->fn;
+    const struct pass pass = {e, logits};
+    enum status s = STATUS_OK;
+    check_batch(e, batch);
+    fn->batch_begin(e->be, 0, batch);
+    fn->batch_submit(e->be, 0, classify, &pass);
+    fn->batch_end(e->be, 0, true, &s, times, err);
+    return s;
+}

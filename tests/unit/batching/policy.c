@@ -1,0 +1,456 @@
+#include "batching/policy.h"
+#include "base/timing.h"
+#include "tests/unit/batching/queues.h"
+
+static const struct policy_config buckets_3 = {
+    .buckets = {{.up_to = 64, .max_batch_tokens = 256, .max_batch_requests = 16},
+                {.up_to = 128, .max_batch_tokens = 256, .max_batch_requests = 8},
+                {.up_to = 512, .max_batch_tokens = 256, .max_batch_requests = 4}},
+    .n_buckets = 3,
+};
+static const struct policy_config bucket_1 = {
+    .buckets = {{.up_to = 512, .max_batch_tokens = 256, .max_batch_requests = 16}},
+    .n_buckets = 1,
+};
+
+static void config_of(struct policy_config *out, enum batch_mode mode, int wait_ms) {
+    *out = mode == BATCH_NONE || mode == BATCH_PADDED ? bucket_1 : buckets_3;
+    out->mode = mode;
+    for (int i = 0; i < out->n_buckets; i++) {
+        out->buckets[i].max_wait_ns = wait_ms * NS_PER_MS;
+    }
+}
+
+/* Jobs arrive a millisecond apart, from 0 on. */
+struct row {
+    const char *name;
+    enum batch_mode mode;
+    int lens[32]; // ended by 0
+    int wait_ms, now_ms, n_idle;
+    bool draining;
+    enum decision_kind kind;
+    enum release_reason reason;
+    int bucket, n_rows, wake_ms;
+    int chosen[32]; // ended by -1
+};
+#define TWENTY_OF_200                                                                              \
+    200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, \
+        200
+static const struct row rows[] = {
+    {"nothing is queued", BATCH_PACKED, {0}, .kind = DECIDE_IDLE, .bucket = -1, .chosen = {-1}},
+    {"draining with nothing queued",
+     BATCH_PADDED,
+     {0},
+     .draining = true,
+     .kind = DECIDE_IDLE,
+     .bucket = -1,
+     .chosen = {-1}},
+    {"none takes one and never waits",
+     BATCH_NONE,
+     {10, 20},
+     .wait_ms = 50,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 10,
+     .chosen = {0, -1}},
+    {"packed goes across buckets, idle device",
+     BATCH_PACKED,
+     {10, 100, 130, 5},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 245,
+     .chosen = {0, 1, 2, 3, -1}},
+    {"packed steps over what does not fit",
+     BATCH_PACKED,
+     {100, 200, 60, 96, 1},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 1,
+     .n_rows = 256,
+     .chosen = {0, 2, 3, -1}},
+    {"packed looks 16 jobs ahead",
+     BATCH_PACKED,
+     {100, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 60},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 1,
+     .n_rows = 160,
+     .chosen = {0, 17, -1}},
+    {"packed looks no further",
+     BATCH_PACKED,
+     {100, TWENTY_OF_200, 60},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 1,
+     .n_rows = 100,
+     .chosen = {0, -1}},
+    {"packed keeps to the anchor's cap of requests, not its riders'",
+     BATCH_PACKED,
+     {300, 2, 2, 2, 2, 2},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 2,
+     .n_rows = 300,
+     .chosen = {0, -1}},
+    {"the anchor's bucket caps the requests",
+     BATCH_PACKED,
+     {130, 2, 2, 2, 2, 2},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 2,
+     .n_rows = 136,
+     .chosen = {0, 1, 2, 3, -1}},
+    {"a job longer than the cap waits for its turn, then runs alone",
+     BATCH_PACKED,
+     {10, 300, 20},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 30,
+     .chosen = {0, 2, -1}},
+    {"a job as long as the cap is a full batch",
+     BATCH_PACKED,
+     {256, 1},
+     .wait_ms = 50,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 2,
+     .n_rows = 256,
+     .chosen = {0, -1}},
+    {"bucketed stays in the anchor's bucket",
+     BATCH_BUCKETED,
+     {40, 100, 64, 300, 2},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 192,
+     .chosen = {0, 2, 4, -1}},
+    {"bucketed pays for the longest",
+     BATCH_BUCKETED,
+     {20, 20, 20, 20, 64, 20, 20, 20, 20, 20, 20, 20},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 220,
+     .chosen = {0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, -1}},
+    {"bucketed, longer than the cap: alone",
+     BATCH_BUCKETED,
+     {300, 200},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 2,
+     .n_rows = 300,
+     .chosen = {0, -1}},
+    {"padded takes what came, to the longest",
+     BATCH_PADDED,
+     {10, 60, 5},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 180,
+     .chosen = {0, 1, 2, -1}},
+    {"padded keeps the order of arrival",
+     BATCH_PADDED,
+     {10, 60, 100, 5},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 120,
+     .chosen = {0, 1, -1}},
+    {"padded, longer than the cap: alone",
+     BATCH_PADDED,
+     {400, 5},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 400,
+     .chosen = {0, -1}},
+    {"padded stops at its cap of requests",
+     BATCH_PADDED,
+     {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2},
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 32,
+     .chosen = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, -1}},
+    {"packed waits for company",
+     BATCH_PACKED,
+     {10, 20},
+     .wait_ms = 5,
+     .now_ms = 4,
+     .kind = DECIDE_WAIT,
+     .wake_ms = 5},
+    {"bucketed waits for company",
+     BATCH_BUCKETED,
+     {10, 100},
+     .wait_ms = 5,
+     .now_ms = 4,
+     .kind = DECIDE_WAIT,
+     .wake_ms = 5},
+    {"the oldest has waited",
+     BATCH_PACKED,
+     {10, 20},
+     .wait_ms = 5,
+     .now_ms = 5,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_WAITED,
+     .n_rows = 30,
+     .chosen = {0, 1, -1}},
+    {"a full batch does not wait",
+     BATCH_PACKED,
+     {50, 60, 60, 60, 26},
+     .wait_ms = 50,
+     .now_ms = 4,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 256,
+     .chosen = {0, 1, 2, 3, 4, -1}},
+    {"nor one that leaves work behind",
+     BATCH_PADDED,
+     {10, 200},
+     .wait_ms = 50,
+     .now_ms = 4,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 10,
+     .chosen = {0, -1}},
+    {"bucketed does not hold a device from another bucket's full batch",
+     BATCH_BUCKETED,
+     {10, 200, 200},
+     .wait_ms = 50,
+     .now_ms = 4,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .n_rows = 10,
+     .chosen = {0, -1}},
+    {"draining releases what waits",
+     BATCH_PACKED,
+     {10, 20},
+     .wait_ms = 50,
+     .now_ms = 4,
+     .draining = true,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_DRAIN,
+     .n_rows = 30,
+     .chosen = {0, 1, -1}},
+    {"two devices share eight short jobs, packed",
+     BATCH_PACKED,
+     {10, 10, 10, 10, 10, 10, 10, 10},
+     .n_idle = 1,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 40,
+     .chosen = {0, 1, 2, 3, -1}},
+    {"two devices share eight short jobs, padded",
+     BATCH_PADDED,
+     {10, 10, 10, 20, 10, 10, 10, 10},
+     .n_idle = 1,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 80,
+     .chosen = {0, 1, 2, 3, -1}},
+    {"two devices share eight short jobs, bucketed",
+     BATCH_BUCKETED,
+     {10, 10, 10, 10, 10, 10, 10, 10},
+     .n_idle = 1,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 40,
+     .chosen = {0, 1, 2, 3, -1}},
+    {"bucketed: a bucket a device before one is divided",
+     BATCH_BUCKETED,
+     {10, 10, 10, 10, 100, 100},
+     .n_idle = 1,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 40,
+     .chosen = {0, 1, 2, 3, -1}},
+    {"bucketed: divided when devices are left over",
+     BATCH_BUCKETED,
+     {10, 10, 10, 10, 100, 100},
+     .n_idle = 2,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .n_rows = 20,
+     .chosen = {0, 1, -1}},
+    {"what fills more than all devices is not divided",
+     BATCH_PACKED,
+     {256, 256, 256, 256},
+     .n_idle = 2,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_FULL,
+     .bucket = 2,
+     .n_rows = 256,
+     .chosen = {0, -1}},
+    {"one long job is one device's",
+     BATCH_PACKED,
+     {200, 10},
+     .n_idle = 1,
+     .kind = DECIDE_RUN,
+     .reason = RELEASE_IDLE,
+     .bucket = 2,
+     .n_rows = 200,
+     .chosen = {0, -1}},
+    {"idle devices wait for company too",
+     BATCH_PACKED,
+     {10, 10},
+     .n_idle = 1,
+     .wait_ms = 5,
+     .now_ms = 2,
+     .kind = DECIDE_WAIT,
+     .wake_ms = 5},
+};
+
+static void check_row(const struct row *r) {
+    static struct queues q;
+    memset(&q, 0, sizeof(q));
+    config_of(&q.cfg, r->mode, r->wait_ms);
+    for (int i = 0; r->lens[i]; i++) {
+        queues_push(&q, r->lens[i], i * NS_PER_MS);
+    }
+    struct job *chosen[MAX_JOBS];
+    const struct decision d =
+        queues_decide(&q, r->now_ms * NS_PER_MS, r->n_idle, r->draining, chosen);
+    assert_int_equal(d.kind, r->kind);
+    assert_int_equal(d.bucket, r->bucket);
+    if (d.kind == DECIDE_WAIT) {
+        assert_int_equal(d.wake_ns, r->wake_ms * NS_PER_MS);
+    }
+    if (d.kind != DECIDE_RUN) {
+        return;
+    }
+    assert_int_equal(d.reason, r->reason);
+    assert_int_equal(d.n_rows, r->n_rows);
+    for (int i = 0; i < d.n_jobs; i++) {
+        assert_int_equal(chosen[i]->rank, r->chosen[i]);
+    }
+    assert_int_equal(r->chosen[d.n_jobs], -1);
+}
+static void decides_by_the_table(void **state) {
+    for (size_t i = 0; i < N_ITEMS(rows); i++) {
+        print_message("  %s\n", rows[i].name);
+        check_row(&rows[i]);
+    }
+}
+
+/* The short bucket lets its jobs wait, the long one does not. */
+static void nobody_waits_longer_than_his_bucket_allows(void **state) {
+    static struct queues q;
+    memset(&q, 0, sizeof(q));
+    config_of(&q.cfg, BATCH_BUCKETED, 50);
+    q.cfg.buckets[2].max_wait_ns = 10 * NS_PER_MS;
+    struct job *chosen[MAX_JOBS];
+    queues_push(&q, 10, 0);
+    assert_int_equal(queues_decide(&q, 0, 0, false, chosen).wake_ns, 50 * NS_PER_MS);
+    queues_push(&q, 200, 20 * NS_PER_MS);
+    const struct decision d = queues_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
+    assert_int_equal(d.kind, DECIDE_WAIT);
+    assert_int_equal(d.wake_ns, 30 * NS_PER_MS);
+    assert_int_equal(queues_decide(&q, 30 * NS_PER_MS, 0, false, chosen).reason, RELEASE_WAITED);
+    q.cfg.buckets[2].max_wait_ns = 0;
+    const struct decision now = queues_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
+    assert_int_equal(now.kind, DECIDE_RUN);
+    assert_int_equal(now.reason, RELEASE_IDLE);
+    assert_int_equal(chosen[0]->rank, 0);
+}
+static void takes_no_more_than_the_caller_has_room_for(void **state) {
+    static struct queues q;
+    memset(&q, 0, sizeof(q));
+    config_of(&q.cfg, BATCH_PACKED, 0);
+    for (int i = 0; i < 5; i++) {
+        queues_push(&q, 4, 0);
+    }
+    struct job *chosen[3];
+    const struct policy_view view = {.queues = q.queues};
+    const struct decision d = policy_decide(&q.cfg, &view, 0, false, chosen, 3);
+    assert_int_equal(d.n_jobs, 3);
+    assert_int_equal(d.reason, RELEASE_FULL);
+}
+/* Devices ask one after the other, each seeing those behind it idle. */
+static void every_idle_device_gets_work(void **state) {
+    for (enum batch_mode mode = BATCH_PADDED; mode < N_BATCH_MODES; mode++) {
+        for (int n_devices = 1; n_devices <= 8; n_devices++) {
+            static struct queues q;
+            memset(&q, 0, sizeof(q));
+            config_of(&q.cfg, mode, 0);
+            for (int i = 0; i < 8; i++) {
+                queues_push(&q, 12, 0);
+            }
+            int left = 8;
+            for (int i = 0; i < n_devices; i++) {
+                struct job *chosen[MAX_JOBS];
+                const struct decision d = queues_decide(&q, 0, n_devices - 1 - i, false, chosen);
+                assert_int_equal(d.kind, DECIDE_RUN);
+                assert_true(d.n_jobs >= 8 / n_devices &&
+                            d.n_jobs <= (8 + n_devices - 1) / n_devices);
+                queues_take(&q, chosen, d.n_jobs);
+                left -= d.n_jobs;
+            }
+            assert_int_equal(left, 0);
+        }
+    }
+}
+
+struct bad_config {
+    const char *says;
+    struct policy_config cfg;
+};
+static const struct bad_config bad_configs[] = {
+    {"mode 9", {.mode = (enum batch_mode)9, .n_buckets = 1, .buckets = {{512, 1, 1, 0}}}},
+    {"0 buckets", {.mode = BATCH_PACKED}},
+    {"33 buckets", {.mode = BATCH_PACKED, .n_buckets = 33}},
+    {"mode padded has one bucket",
+     {.mode = BATCH_PADDED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {512, 1, 1, 0}}}},
+    {"up_to 64 follows up_to 64",
+     {.mode = BATCH_PACKED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {64, 1, 1, 0}}}},
+    {"up_to 32 follows up_to 64",
+     {.mode = BATCH_PACKED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {32, 1, 1, 0}}}},
+    {"up_to 0 follows", {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{0, 1, 1, 0}}}},
+    {"max_batch_tokens is 0", {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 0, 1, 0}}}},
+    {"max_batch_requests is -1",
+     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, -1, 0}}}},
+    {"max_wait_ms is -1",
+     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, -NS_PER_MS}}}},
+    {"max_wait_ms is 60001",
+     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, 60001 * NS_PER_MS}}}},
+    {"add a bucket with up_to 512",
+     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{511, 1, 1, 0}}}},
+};
+static void refuses_bad_configs_with_the_reason(void **state) {
+    for (size_t i = 0; i < N_ITEMS(bad_configs); i++) {
+        struct error err = {.text = ""};
+        assert_int_equal(policy_config_check(&bad_configs[i].cfg, 512, &err), STATUS_INVALID);
+        if (!strstr(err.text, bad_configs[i].says)) {
+            fail_msg("\"%s\" does not say \"%s\"", err.text, bad_configs[i].says);
+        }
+    }
+    for (enum batch_mode mode = BATCH_NONE; mode < N_BATCH_MODES; mode++) {
+        struct policy_config good;
+        config_of(&good, mode, 60000);
+        assert_int_equal(policy_config_check(&good, 512, NULL), STATUS_OK);
+    }
+}
+static void finds_the_smallest_bucket(void **state) {
+    assert_int_equal(policy_bucket_of(&buckets_3, 1), 0);
+    assert_int_equal(policy_bucket_of(&buckets_3, 64), 0);
+    assert_int_equal(policy_bucket_of(&buckets_3, 65), 1);
+    assert_int_equal(policy_bucket_of(&buckets_3, 512), 2);
+    assert_int_equal(policy_bucket_of(&buckets_3, 513), -1);
+}
+static void names_are_those_of_the_config(void **state) {
+    const char *const modes[] = {"none", "padded", "bucketed", "packed"};
+    const char *const reasons[] = {"full", "waited", "idle", "drain"};
+    assert_int_equal(N_ITEMS(modes), N_BATCH_MODES);
+    assert_int_equal(N_ITEMS(reasons), N_RELEASE_REASONS);
+    for (int i = 0; i < N_BATCH_MODES; i++) {
+        assert_string_equal(batch_mode_names[i], modes[i]);
+    }
+    for (int i = 0; i < N_RELEASE_REASONS; i++) {
+        assert_string_equal(release_reason_names[i], reasons[i]);
+    }
+}
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decides_by_the_table),
+        cmocka_unit_test(nobody_waits_longer_than_his_bucket_allows),
+        cmocka_unit_test(takes_no_more_than_the_caller_has_room_for),
+        cmocka_unit_test(every_idle_device_gets_work),
+        cmocka_unit_test(refuses_bad_configs_with_the_reason),
+        cmocka_unit_test(finds_the_smallest_bucket),
+        cmocka_unit_test(names_are_those_of_the_config),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* threads.c - many producers, several workers, cancels at random and a close in the middle: each
+ * job that was let in ends exactly once. Run under ThreadSanitizer it is the race check. */
+#include "batching/batcher.h"
+#include "base/timing.h"
+#include "tests/unit/test.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { N_PRODUCERS = 6, N_WORKERS = 3, N_JOBS = 3000, MAX_BURST = 5, MAX_LEN = 200 };
+enum fate { REFUSED, DONE, CANCELLED, N_FATES };
+
+struct slot { // a job and what became of it
+    struct job job;
+    float logit;
+    atomic_int n_ends;
+    enum fate fate;
+};
+struct producer {
+    struct batcher *b;
+    struct slot *slots; // [N_JOBS]
+    int32_t *ids;       // [MAX_LEN], all of the producer's number
+    uint64_t rng;
+    bool closes; // when it is half done
+    int n_fates[N_FATES];
+};
+struct worker {
+    struct batcher *b;
+    struct batch batch;
+    int64_t n_jobs, n_wrong, last_id;
+};
+
+static int rand_below(uint64_t *rng, int n) {
+    *rng = *rng * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (int)((*rng >> 33) % (uint64_t)n);
+}
+static void on_done(struct job *job) {
+    struct slot *s = job->owner;
+    s->fate = DONE;
+    atomic_fetch_add(&s->n_ends, 1);
+}
+static void cancel(struct producer *p, struct slot *s) {
+    if (batcher_cancel(p->b, &s->job)) {
+        s->fate = CANCELLED;
+        atomic_fetch_add(&s->n_ends, 1);
+    }
+}
+static void submit_burst(struct producer *p, int first, int n) {
+    struct job *jobs[MAX_BURST];
+    for (int i = 0; i < n; i++) {
+        struct slot *s = &p->slots[first + i];
+        s->job = (struct job){.token_ids = p->ids,
+                              .token_type_ids = p->ids,
+                              .n_tokens = 1 + rand_below(&p->rng, MAX_LEN),
+                              .logits = &s->logit,
+                              .done = on_done,
+                              .owner = s};
+        jobs[i] = &s->job;
+    }
+    enum status status = batcher_submit(p->b, jobs, n);
+    for (int tries = 0; status == STATUS_OVERLOADED && tries < 1000; tries++) {
+        sched_yield();
+        status = batcher_submit(p->b, jobs, n);
+    }
+    for (int i = 0; status && i < n; i++) {
+        p->slots[first + i].fate = REFUSED;
+        atomic_fetch_add(&p->slots[first + i].n_ends, 1);
+    }
+}
+static void *produce(void *arg) {
+    struct producer *p = arg;
+    for (int at = 0; at < N_JOBS;) {
+        int n = 1 + rand_below(&p->rng, MAX_BURST);
+        n = n < N_JOBS - at ? n : N_JOBS - at;
+        submit_burst(p, at, n);
+        for (int i = rand_below(&p->rng, 3); i > 0; i--) {
+            struct slot *s = &p->slots[at + rand_below(&p->rng, n)];
+            cancel(p, s); // waiting, running, done, cancelled before, or refused
+        }
+        at += n;
+        if (p->closes && at > N_JOBS / 2) {
+            batcher_close(p->b);
+        }
+    }
+    return NULL;
+}
+static void *work(void *arg) {
+    struct worker *w = arg;
+    float logits[64];
+    while (batcher_next(w->b, &w->batch) == STATUS_OK) {
+        const struct token_batch *t = &w->batch.tokens;
+        for (int i = 0; i < t->n_seqs; i++) { // a stand-in for a pass: the job's own number
+            logits[i] = (float)t->token_ids[t->cu_seqlens[i] + t->seq_lens[i] - 1];
+        }
+        w->n_jobs += t->n_seqs;
+        w->n_wrong += w->batch.ride.batch_id <= w->last_id; // ids rise
+        w->last_id = w->batch.ride.batch_id;
+        const int64_t now = time_now_ns();
+        w->n_wrong += batch_settle(&w->batch, STATUS_OK, logits, 1, now, now) != t->n_seqs;
+        batch_complete(&w->batch);
+    }
+    return NULL;
+}
+static void settle_producer(struct producer *p, int number) {
+    for (int i = 0; i < N_JOBS; i++) {
+        const struct slot *s = &p->slots[i];
+        assert_int_equal(atomic_load(&s->n_ends), 1);
+        p->n_fates[s->fate]++;
+        assert_true(s->fate != DONE || s->logit == (float)number);
+        assert_true(s->fate != DONE || s->job.chosen_ns >= s->job.queued_ns);
+    }
+}
+static void run(enum batch_mode mode, int64_t max_wait_ns, bool close_early) {
+    struct batcher_config cfg = {
+        .policy = {.mode = mode,
+                   .buckets = {{200, 256, 16, max_wait_ns}, {200, 256, 16, max_wait_ns}},
+                   .n_buckets = 1},
+        .max_seq_len = MAX_LEN,
+        .max_queued_jobs = 64,
+        .max_queued_tokens = 4000,
+    };
+    if (mode == BATCH_BUCKETED || mode == BATCH_PACKED) {
+        cfg.policy.buckets[0].up_to = 50;
+        cfg.policy.n_buckets = 2;
+    }
+    struct batcher *b;
+    assert_int_equal(batcher_create(&b, &cfg, NULL), STATUS_OK);
+    static struct producer producers[N_PRODUCERS];
+    static struct worker workers[N_WORKERS];
+    pthread_t p_threads[N_PRODUCERS], w_threads[N_WORKERS];
+    for (int i = 0; i < N_WORKERS; i++) {
+        workers[i] = (struct worker){.b = b};
+        assert_int_equal(batch_init(&workers[i].batch, batcher_batch_limits(b), NULL), STATUS_OK);
+        pthread_create(&w_threads[i], NULL, work, &workers[i]);
+    }
+    for (int i = 0; i < N_PRODUCERS; i++) {
+        producers[i] =
+            (struct producer){.b = b, .rng = (uint64_t)i + 1, .closes = close_early && i == 0};
+        producers[i].slots = calloc(N_JOBS, sizeof(struct slot));
+        producers[i].ids = calloc(MAX_LEN, sizeof(int32_t));
+        for (int k = 0; k < MAX_LEN; k++) {
+            producers[i].ids[k] = i + 1;
+        }
+        pthread_create(&p_threads[i], NULL, produce, &producers[i]);
+    }
+    for (int i = 0; i < N_PRODUCERS; i++) {
+        pthread_join(p_threads[i], NULL);
+    }
+    batcher_close(b);
+    int64_t n_run = 0, n_fates[N_FATES] = {0};
+    for (int i = 0; i < N_WORKERS; i++) {
+        pthread_join(w_threads[i], NULL);
+        n_run += workers[i].n_jobs;
+        assert_int_equal(workers[i].n_wrong, 0);
+        batch_finish(&workers[i].batch);
+    }
+    for (int i = 0; i < N_PRODUCERS; i++) {
+        settle_producer(&producers[i], i + 1);
+        for (int f = 0; f < N_FATES; f++) {
+            n_fates[f] += producers[i].n_fates[f];
+        }
+        free(producers[i].slots);
+        free(producers[i].ids);
+    }
+    print_message("  %s: %d done, %d cancelled, %d refused\n", batch_mode_names[mode],
+                  (int)n_fates[DONE], (int)n_fates[CANCELLED], (int)n_fates[REFUSED]);
+    assert_int_equal(n_fates[DONE], n_run);
+    assert_true(n_run > 0 && n_fates[CANCELLED] > 0);
+    assert_true(!close_early || n_fates[REFUSED] > 0);
+    batcher_destroy(b);
+}
+static void every_job_ends_once(void **state) {
+    for (enum batch_mode mode = BATCH_NONE; mode < N_BATCH_MODES; mode++) {
+        run(mode, 0, false);
+    }
+}
+static void every_job_ends_once_when_they_wait(void **state) {
+    run(BATCH_PACKED, NS_PER_MS / 5, false);
+    run(BATCH_BUCKETED, NS_PER_MS / 5, false);
+}
+static void every_job_ends_once_when_closed_under_load(void **state) {
+    run(BATCH_PACKED, NS_PER_MS / 5, true);
+}
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_job_ends_once),
+        cmocka_unit_test(every_job_ends_once_when_they_wait),
+        cmocka_unit_test(every_job_ends_once_when_closed_under_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
