@@ -32,23 +32,22 @@ any_installed() { # "a | b"
 }
 
 missing() { # SECTION...
-    local section line found
+    local section names line
     for section in "$@"; do
-        found=
-        while read -r line; do
-            found=yes
-            any_installed "$line" || printf '%s\n' "${line%% *}"
-        done < <(names_of "$section")
-        if [ -z "$found" ]; then
+        names=$(names_of "$section")
+        if [ -z "$names" ]; then
             say "no section [$section] in $list" >&2
             return 2
         fi
+        while read -r line; do
+            any_installed "$line" || printf '%s\n' "${line%% *}"
+        done <<<"$names"
     done
 }
 
 install_missing() { # SECTION...
     local names
-    names=$(missing "$@")
+    names=$(missing "$@") || return
     if [ -z "$names" ]; then
         say "nothing to install"
         return 0
