@@ -52,6 +52,7 @@ enum refusal refusal_of_status(enum status s) {
     case STATUS_OVERLOADED: return REFUSE_OVERLOADED;
     case STATUS_TIMEOUT: return REFUSE_DEADLINE;
     case STATUS_BACKEND: return REFUSE_DEVICE;
+    case STATUS_RESULT: return REFUSE_RESULT;
     case STATUS_CANCELLED: // nobody reads it, unless a shutdown cancelled
     case STATUS_UNAVAILABLE: return REFUSE_UNAVAILABLE;
     case STATUS_IO:

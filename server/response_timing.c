@@ -156,9 +156,18 @@ static void add_tei(struct request *r) {
 static bool is_timed(const struct request *r) {
     return r->route && (r->route->metric == ROUTE_PREDICT || r->route->metric == ROUTE_TOKENIZE);
 }
+/* A request that was ended while one of its jobs was still queued was in `queue` up to now. */
+static bool ended_in_queue(const struct request *r) {
+    for (int i = 0; i < r->n_jobs && atomic_load(&r->ended); i++) {
+        if (r->jobs[i].chosen_ns == 0) {
+            return true;
+        }
+    }
+    return false;
+}
 void reply_add_timing(struct request *r, const struct config *cfg) {
     const bool ran = r->n_jobs > 0 && r->reply.http_status == 200;
-    if (r->n_jobs > 0 && atomic_load(&r->ended)) { // it ended while it waited, or ran unseen
+    if (ended_in_queue(r)) {
         stage_clock_end(&r->clock, STAGE_QUEUE, time_now_ns());
     }
     stage_clock_end(&r->clock, STAGE_WRITE, time_now_ns());

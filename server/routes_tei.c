@@ -119,37 +119,26 @@ void predict_start(struct server_context *ctx, struct request *r) {
     stage_clock_end(&r->clock, STAGE_TOKENIZE, time_now_ns());
 }
 
-/* The stages that the jobs went through: each ends when the last job leaves it. */
-static void end_job_stages(struct request *r) {
-    int64_t chosen = 0, infer = 0, done = 0;
+/* A request is refused whole: a device that failed comes before a result that is not finite,
+ * because trying again may help then. */
+static bool check_jobs(struct request *r) {
+    int worst = -1;
     for (int i = 0; i < r->n_jobs; i++) {
-        const struct job *j = &r->jobs[i];
-        chosen = j->chosen_ns > chosen ? j->chosen_ns : chosen;
-        infer = j->infer_ns > infer ? j->infer_ns : infer;
-        done = j->done_ns > done ? j->done_ns : done;
-    }
-    stage_clock_end(&r->clock, STAGE_QUEUE, chosen);
-    stage_clock_end(&r->clock, STAGE_FORM, infer);
-    stage_clock_end(&r->clock, STAGE_INFER, done);
-}
-
-/* A pass that failed is the device's fault, a result that is not finite the job's own. */
-static bool check_jobs(struct request *r, int n_labels) {
-    for (int i = 0; i < r->n_jobs; i++) {
-        if (r->jobs[i].status) {
-            reply_error(r, refusal_of_status(r->jobs[i].status), "%s was not computed (%s)",
-                        input_place(r->is_batch, i).text, status_name(r->jobs[i].status));
-            return false;
+        const enum status s = r->jobs[i].status;
+        if (s && (worst < 0 || (r->jobs[worst].status == STATUS_RESULT && s != STATUS_RESULT))) {
+            worst = i;
         }
     }
-    for (int i = 0; i < r->n_jobs; i++) {
-        if (!head_is_finite(r->jobs[i].logits, n_labels)) {
-            reply_error(r, REFUSE_RESULT, "the model's result for %s is not finite",
-                        input_place(r->is_batch, i).text);
-            return false;
-        }
+    if (worst < 0) {
+        return true;
     }
-    return true;
+    const enum status s = r->jobs[worst].status;
+    reply_error(r, refusal_of_status(s),
+                s == STATUS_RESULT    ? "the model's result for %s is not finite"
+                : s == STATUS_BACKEND ? "the device failed at %s"
+                                      : "%s was not computed",
+                input_place(r->is_batch, worst).text);
+    return false;
 }
 
 static void write_labels(struct json_writer *w, const float *scores, const int *order,
@@ -191,8 +180,7 @@ static void reply_written(struct request *r, struct json_writer *w) {
 void predict_finish(struct server_context *ctx, struct request *r) {
     const struct model_config *model = engine_model(atomic_load(&ctx->engine));
     const size_t n_labels = (size_t)model->n_labels;
-    end_job_stages(r);
-    if (!check_jobs(r, model->n_labels)) {
+    if (!check_jobs(r)) {
         return;
     }
     float *scores = arena_alloc(&r->arena, (size_t)r->n_jobs, n_labels * sizeof(*scores));
