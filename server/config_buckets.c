@@ -5,10 +5,10 @@
  * user's own must fit by itself, because a bound that silently moved would be hard to find. */
 #include "server/config_table.h"
 
-#include "base/timing.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "base/timing.h"
 
 struct bucket_field {
     const char *name;

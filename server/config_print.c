@@ -3,9 +3,9 @@
  * and bounds above it. Start-up and command line only. */
 #include "server/config_table.h"
 
-#include "base/timing.h"
-
 #include <string.h>
+
+#include "base/timing.h"
 
 static void put_string(FILE *out, const char *s) {
     fputc('"', out);
