@@ -2,8 +2,8 @@
  * a strip, so that softmax runs down columns and needs no sums across a vector.
  *   strip [key][NR] = K Q^T;  strip = 2^(strip - column's maximum);  out [dim][NR] = V^T strip
  * Both products use the GEMM's tile: K is packed like a GEMM's x (groups of keys), V in groups of
- * dims as [key][dims of the group]. Scores come in units of log2 (cpu_query_scale()). A query's sums
- * do not depend on the column or the strip it stands in. */
+ * dims as [key][dims of the group]. Scores come in units of log2 (cpu_query_scale()). A query's
+ * sums do not depend on the column or the strip it stands in. */
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/vec.h"
 

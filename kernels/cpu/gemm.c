@@ -1,9 +1,9 @@
 /* gemm.c - the micro-kernel, the loops around it, and the packing of x.
- * A tile is up to GEMM_MR rows by NR columns: per step of k two vectors of W and a broadcast of each
- * row's x feed 2 * rows multiply-adds. 12 sums keep both FMA pipes of an AVX2 core busy (4 cycles
- * deep each) and fit its 16 registers. Tiles at the right edge of W work in a buffer of their own.
- * While a panel of W is used, the next one is asked for, evenly over the tiles: in a burst the
- * prefetches would stall the loads. */
+ * A tile is up to GEMM_MR rows by NR columns: per step of k two vectors of W and a broadcast of
+ * each row's x feed 2 * rows multiply-adds. 12 sums keep both FMA pipes of an AVX2 core busy (4
+ * cycles deep each) and fit its 16 registers. Tiles at the right edge of W work in a buffer of
+ * their own. While a panel of W is used, the next one is asked for, evenly over the tiles: in a
+ * burst the prefetches would stall the loads. */
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/vec.h"
 
@@ -13,8 +13,8 @@ enum {
     PARTS = (GEMM_MR + VEC - 1) / VEC,
 };
 
-/* Writes `rows` vectors as VEC columns: [VEC][rows]. Whole vectors are stored in ascending order, so
- * that what one writes too much the next one overwrites; `exact` keeps the end in bounds. */
+/* Writes `rows` vectors as VEC columns: [VEC][rows]. Whole vectors are stored in ascending order,
+ * so that what one writes too much the next one overwrites; `exact` keeps the end in bounds. */
 ALWAYS_INLINE void store_columns(float *out, const vec *v, int rows, bool exact) {
     vec t[PARTS][VEC];
     UNROLL(2)
@@ -189,8 +189,9 @@ typedef void tile_fn(const struct tile *t, const float *x, const float *w);
     static void tile_##rows(const struct tile *t, const float *x, const float *w) {                \
         tile_run(t, x, w, rows);                                                                   \
     }
-TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
-static tile_fn *const tiles[GEMM_MR + 1] = {NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+TILE(1)
+TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) static tile_fn *const tiles[GEMM_MR + 1] = {
+    NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
 
 /* Copies between an edge tile's place, `n` floats wide, and its buffer, NR wide. */
 static void copy_rows(float *to, int64_t ld_to, const float *from, int64_t ld_from, int rows,

@@ -13,10 +13,10 @@
 #include <stdbool.h>
 
 enum {
-    GEMM_MR = 6,       // rows of a tile: 6 x 2 vectors of sums leave room for W and x in 16 registers
-    GEMM_KC = 384,     // a multiple of every nr
-    GEMM_MAX_NR = 32,  // of any ISA
-    GEMM_SLACK = 16,   // floats that a packed x needs behind its last
+    GEMM_MR = 6,   // rows of a tile: 6 x 2 vectors of sums leave room for W and x in 16 registers
+    GEMM_KC = 384, // a multiple of every nr
+    GEMM_MAX_NR = 32, // of any ISA
+    GEMM_SLACK = 16,  // floats that a packed x needs behind its last
 };
 
 struct linear_weight {

@@ -1,5 +1,5 @@
-/* isa.c - which kernels this CPU can run. The list goes from the plainest to the best. The compiler's
- * own test also asks whether the system saves the wide registers. */
+/* isa.c - which kernels this CPU can run. The list goes from the plainest to the best. The
+ * compiler's own test also asks whether the system saves the wide registers. */
 #include "kernels/cpu/isa.h"
 #include <stdbool.h>
 #include <stdio.h>

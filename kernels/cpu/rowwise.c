@@ -82,8 +82,7 @@ void ISA(embed)(const struct embed *e) {
             }
         }
         float *y = e->y + r * e->ldy;
-        add_rows(y, table_row(e->words, e->token_ids[r]),
-                 table_row(e->types, e->token_type_ids[r]),
+        add_rows(y, table_row(e->words, e->token_ids[r]), table_row(e->types, e->token_type_ids[r]),
                  table_row(e->positions, e->position + r), n);
         layernorm_row(y, y, e->norm);
     }
