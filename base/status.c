@@ -16,6 +16,7 @@ static const char *const names[] = {
     [STATUS_TIMEOUT] = "timeout",
     [STATUS_IO] = "io",
     [STATUS_BACKEND] = "backend",
+    [STATUS_RESULT] = "result",
     [STATUS_NO_MEMORY] = "no_memory",
     [STATUS_CANCELLED] = "cancelled",
     [STATUS_UNAVAILABLE] = "unavailable",

@@ -15,7 +15,8 @@ enum status {
     STATUS_OVERLOADED, // a queue or pool is full; later it may work
     STATUS_TIMEOUT,    // the deadline passed before the work began
     STATUS_IO,         // the operating system said no
-    STATUS_BACKEND,    // the device, or the result it gave, is faulty
+    STATUS_BACKEND,    // the device is faulty
+    STATUS_RESULT,     // the device works, but this job's result is not finite
     STATUS_NO_MEMORY,
     STATUS_CANCELLED,   // the client hung up
     STATUS_UNAVAILABLE, // not ready yet, or draining

@@ -150,7 +150,7 @@ int batch_settle(struct batch *b, enum status status, const float *logits, int n
         }
         const float *own = logits + (size_t)i * (size_t)n_outputs;
         if (!all_finite(own, n_outputs)) {
-            job->status = STATUS_BACKEND;
+            job->status = STATUS_RESULT;
             continue;
         }
         memcpy(job->logits, own, (size_t)n_outputs * sizeof(*own));

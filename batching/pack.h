@@ -28,7 +28,7 @@ void batch_finish(struct batch *b); // takes a zeroed batch
 void batch_pack(struct batch *b, int n_jobs, enum batch_mode mode, int32_t pad_id);
 /* Writes ride, times, status and logits into every job and gives the number of those that went
  * well. `status` is the pass's; logits: [n_jobs, n_outputs], copied to each job's place. A job one
- * of whose logits is not finite gets STATUS_BACKEND, its mates do not. */
+ * of whose logits is not finite gets STATUS_RESULT, its mates do not. */
 int batch_settle(struct batch *b, enum status status, const float *logits, int n_outputs,
                  int64_t infer_ns, int64_t done_ns);
 /* Calls every job's `done`, which gives it back to its owner: the batch is empty after it. Apart

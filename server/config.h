@@ -1,6 +1,6 @@
-/* config.h - every setting, its default and its bounds. deploy/berth.jsonc documents them; one
- * table in config.c reads the file and the command line, prints --help, and is held equal to the
- * sample by a test. */
+/* config.h - every setting, its default and its bounds. One table (config_table.c) reads the file
+ * and the command line, prints --help and the sample deploy/berth.jsonc; a test holds them equal.
+ * Keys are "section.name", as the fields here, but for batching.padded_*. */
 #ifndef BERTH_SERVER_CONFIG_H
 #define BERTH_SERVER_CONFIG_H
 #include "base/log.h"
@@ -8,6 +8,7 @@
 #include "batching/policy.h"
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct config {
     struct {
@@ -39,7 +40,7 @@ struct config {
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
         bool pin;
-    } device;
+    } compute;
     struct {
         enum batch_mode mode;
         int max_batch_tokens, max_batch_requests; // of buckets that do not say
@@ -61,15 +62,25 @@ void config_defaults(struct config *c);
 /* Reads a JSON file with comments over what `c` holds. Errors: STATUS_IO; STATUS_INVALID with file,
  * line, key, what stands there and what is allowed; an unknown key names the nearest known one. */
 MUST_CHECK enum status config_read_file(struct config *c, const char *path, struct error *err);
-/* One command-line option, named as its key ("--port 9000", "--batching.mode packed"); `value` NULL
- * for a switch. Last parts of keys that are unique stand alone. Errors: STATUS_INVALID. */
+/* The same from memory; `name` stands for the file in errors. */
+MUST_CHECK enum status config_read_text(struct config *c, const char *bytes, size_t len,
+                                        const char *name, struct error *err);
+/* One command-line option, named as its key ("port", "batching.mode"; '-' may stand for '_');
+ * `value` NULL for a switch. Last parts of keys that are unique stand alone. Errors:
+ * STATUS_INVALID. */
 MUST_CHECK enum status config_set(struct config *c, const char *key, const char *value,
                                   struct error *err);
+bool config_is_switch(const char *key); // a bool: its option takes no word of its own
+/* The known key that `key` was most likely meant to be. */
+const char *config_nearest(const char *key);
 /* Bounds between settings (buckets ascending, ...), once everything is read. */
 MUST_CHECK enum status config_check(const struct config *c, struct error *err);
-/* What the batcher is told, for a model that takes max_seq_len tokens. */
+/* What the batcher is told, for a model that takes max_seq_len tokens. The default buckets are
+ * fitted to the model; a list of the user's own that does not fit is STATUS_INVALID with the fix.
+ */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
-void config_print(const struct config *c); // --print-config: JSON, every value as in force
-void config_print_help(void);              // the settings' part of --help
+void config_print(FILE *out, const struct config *c); // JSON that reads back, every value in force
+void config_print_sample(FILE *out);                  // deploy/berth.jsonc: defaults and comments
+void config_print_help(FILE *out);                    // the settings' part of --help
 #endif

@@ -1,7 +1,8 @@
 /* watch.h - the server's own eyes: hang-ups of suspended connections, and deadlines.
  * libmicrohttpd sees neither (it never reads a suspended connection's socket, and its timeouts are
  * for inactivity). One thread with one epoll set (EPOLLRDHUP | EPOLLET on the connections' sockets)
- * and one heap of deadlines. One lock; callbacks run under it and must not block. */
+ * and one heap of deadlines. One lock; callbacks run under it and must neither block nor call back
+ * into the watch. */
 #ifndef BERTH_SERVER_WATCH_H
 #define BERTH_SERVER_WATCH_H
 #include "base/status.h"
@@ -9,7 +10,7 @@
 #include <stdint.h>
 
 struct watch;
-enum watch_event { WATCH_HANG_UP, WATCH_HALF_CLOSE, WATCH_DEADLINE };
+enum watch_event { WATCH_HANG_UP, WATCH_HALF_CLOSE, WATCH_DEADLINE, WATCH_STOP };
 typedef void watch_fn(void *arg, enum watch_event event);
 /* One watched thing; embed it in what is watched. Zeroed is idle. */
 struct watch_entry {
@@ -17,14 +18,18 @@ struct watch_entry {
     void *arg;
     int fd;
     int64_t deadline_ns;
-    int heap_index; // -1 or the place in the heap, the watch's own
+    int heap_index; // the place in the heap, the watch's own
     bool active;
 };
 MUST_CHECK enum status watch_start(struct watch **out, int max_entries, struct error *err);
 void watch_stop(struct watch *w); // takes NULL
-/* fd < 0: deadline only; deadline_ns 0: hang-ups only. */
+/* fd < 0: deadline only; deadline_ns 0: hang-ups only. An entry that is active already is replaced,
+ * with no moment between at which it is not watched. A deadline is told once, a hang-up once, a
+ * half-close perhaps before it; the entry stays active until it is removed. */
 void watch_add(struct watch *w, struct watch_entry *e, int fd, int64_t deadline_ns, watch_fn *fn,
                void *arg);
 /* After it returns, fn is not running and will not be called. */
 void watch_remove(struct watch *w, struct watch_entry *e);
+/* Tells every active entry WATCH_STOP, on the caller's thread. */
+void watch_tell_all(struct watch *w);
 #endif

@@ -159,7 +159,7 @@ static void a_bad_logit_is_its_own_jobs(void **state) {
         batch_pack(&b, 3, BATCH_PACKED, PAD);
         assert_int_equal(batch_settle(&b, STATUS_OK, &logits[0][0], N_OUTPUTS, 1, 2), 2);
         assert_int_equal(jobs[0].status, STATUS_OK);
-        assert_int_equal(jobs[1].status, STATUS_BACKEND);
+        assert_int_equal(jobs[1].status, STATUS_RESULT);
         assert_int_equal(jobs[2].status, STATUS_OK);
         assert_true(jobs[1].logits[0] == 0 && jobs[1].logits[1] == 0);
         assert_true(jobs[2].logits[1] == 6);

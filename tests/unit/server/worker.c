@@ -292,7 +292,7 @@ static void one_bad_row_is_one_failed_job(void **state) {
     rig_add_worker(&r, &m, &fn);
     wait_for_done(3);
     assert_int_equal(texts[0].job.status, STATUS_OK);
-    assert_int_equal(texts[1].job.status, STATUS_BACKEND);
+    assert_int_equal(texts[1].job.status, STATUS_RESULT);
     assert_int_equal(texts[2].job.status, STATUS_OK);
     assert_int_equal(r.metrics->jobs_done, 2);
     assert_int_equal(r.metrics->jobs_failed, 1);

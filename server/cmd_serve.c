@@ -1,0 +1,110 @@
+/* cmd_serve.c - the server's life: listen, load, be ready, drain, close.
+ * HTTP comes first, so that health checks are answered (503) while the model loads; it goes first
+ * too, because an answer needs the engine until it has left. */
+#include "server/commands.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/timing.h"
+#include "server/engine.h"
+#include "server/http.h"
+#include "server/json.h"
+#include "server/signals.h"
+
+struct server {
+    const struct config *cfg;
+    struct server_context context;
+    struct signals *signals;
+    struct http *http;
+    struct engine *engine;
+    int port;
+};
+
+static double ms_between(int64_t start_ns, int64_t end_ns) {
+    return (double)(end_ns - start_ns) / NS_PER_MS;
+}
+static bool is_loopback(const char *host) {
+    return !strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost");
+}
+static void warn_of_exposure(const struct config *cfg) {
+    if (!is_loopback(cfg->server.host)) {
+        log_event(LOG_WARN, "exposed", LOG_STR("host", cfg->server.host),
+                  LOG_STR("reason",
+                          "anyone who reaches this address may ask: there are no API keys "
+                          "and no TLS; put a proxy in front"));
+    }
+}
+static void log_ready(const struct server *s, double total_ms) {
+    const struct engine_info *info = engine_get_info(s->engine);
+    log_event(LOG_INFO, "ready", LOG_STR("host", s->cfg->server.host), LOG_INT("port", s->port),
+              LOG_STR("model", info->model_name), LOG_STR("backend", info->backend),
+              LOG_STR("detail", info->backend_detail), LOG_STR("dtype", info->dtype),
+              LOG_INT("workers", info->n_workers), LOG_INT("threads", info->n_threads),
+              LOG_STR("mode", batch_mode_names[info->policy.mode]),
+              LOG_INT("max_input_tokens", info->max_input_tokens), LOG_NUM("ms", total_ms));
+}
+static enum status start(struct server *s, struct error *err) {
+    const int64_t start_ns = time_now_ns();
+    enum status status = signals_start(&s->signals, err);
+    if (!status) {
+        status = log_start(STDERR_FILENO, err);
+    }
+    if (!status) {
+        log_event(LOG_INFO, "start", LOG_STR("version", BERTH_VERSION),
+                  LOG_INT("pid", (int64_t)getpid()), LOG_STR("model_dir", s->cfg->model.dir));
+        warn_of_exposure(s->cfg);
+        status = http_start(&s->http, &s->context, &s->port, err);
+    }
+    if (status) {
+        return status;
+    }
+    log_event(LOG_INFO, "cold_start", LOG_STR("stage", "listen"),
+              LOG_NUM("ms", ms_between(start_ns, time_now_ns())));
+    status = engine_open(&s->engine, s->cfg, s->context.metrics, err);
+    if (status) {
+        return status;
+    }
+    atomic_store(&s->context.engine, s->engine);
+    atomic_store(&s->context.metrics->ready, true);
+    log_ready(s, ms_between(start_ns, time_now_ns()));
+    return STATUS_OK;
+}
+static void serve_until_told(struct server *s) {
+    const int number = signals_wait(s->signals);
+    log_event(LOG_INFO, "drain", LOG_STR("signal", strsignal(number)),
+              LOG_INT("timeout_ms", s->cfg->server.drain_timeout_ms));
+    atomic_store(&s->context.metrics->ready, false);
+}
+static void stop(struct server *s) {
+    http_stop(s->http);
+    engine_close(s->engine);
+}
+int cmd_serve(const struct options *opt) {
+    struct server s = {.cfg = &opt->cfg, .port = opt->cfg.server.port};
+    struct error err = {.text = ""};
+    json_init();
+    s.context.cfg = s.cfg;
+    s.context.metrics = xcalloc(1, sizeof(*s.context.metrics));
+    const enum status status = start(&s, &err);
+    if (status) {
+        log_event(LOG_ERROR, "start_failed", LOG_STR("status", status_name(status)),
+                  LOG_STR("reason", err.text));
+    } else {
+        serve_until_told(&s);
+    }
+    stop(&s);
+    if (!status) {
+        log_event(LOG_INFO, "stop", LOG_INT("log_lines_dropped", (int64_t)log_dropped()));
+    }
+    log_stop();
+    signals_stop(s.signals);
+    free(s.context.metrics);
+    if (status) {
+        fprintf(stderr, "berth: serve: %s\n", err.text);
+    }
+    return status ? EXIT_FAULT : 0;
+}

@@ -1,0 +1,12 @@
+/* commands.h - what `berth` can be asked to do. Each takes its options, already read and checked,
+ * and gives the exit code of the process. */
+#ifndef BERTH_SERVER_COMMANDS_H
+#define BERTH_SERVER_COMMANDS_H
+#include "server/options.h"
+
+enum { EXIT_FAULT = 1, EXIT_USAGE = 2 }; // something is wrong; the command line is
+
+int cmd_serve(const struct options *opt);
+int cmd_classify(const struct options *opt);
+int cmd_tokenize(const struct options *opt);
+#endif

@@ -1,0 +1,72 @@
+/* config.c - settings by name, and the bounds between them.
+ * What one setting may be stands in the table; what two may be together stands here. Bounds that
+ * need the model (its limit on length) are config_policy()'s. */
+#include "server/config.h"
+
+#include <string.h>
+
+#include "server/config_table.h"
+#include "server/nearest.h"
+
+/* "http-threads" and "server.http_threads" are one key. */
+static void normalise(char *out, size_t size, const char *key) {
+    snprintf(out, size, "%s", key);
+    for (char *c = out; *c; c++) {
+        *c = *c == '-' ? '_' : *c;
+    }
+}
+static const struct setting *find_option(const char *key, struct error *err) {
+    char name[EDIT_MAX_LENGTH];
+    normalise(name, sizeof(name), key);
+    const struct setting *found = setting_find(name);
+    for (int i = 0; i < config_n_settings && !strchr(name, '.'); i++) {
+        const struct setting *s = &config_settings[i];
+        if (strcmp(setting_name(s), name)) {
+            continue;
+        }
+        if (found) {
+            (void)error_set(err, STATUS_INVALID, "--%.60s is %s or %s: write it whole", key,
+                            found->key, s->key);
+            return NULL;
+        }
+        found = s;
+    }
+    if (!found) {
+        (void)error_set(err, STATUS_INVALID,
+                        "unknown option --%.60s; the nearest known one is "
+                        "--%s",
+                        key, config_nearest(name));
+    }
+    return found;
+}
+bool config_is_switch(const char *key) {
+    const struct setting *s = find_option(key, NULL);
+    return s && s->kind == SETTING_BOOL;
+}
+enum status config_set(struct config *c, const char *key, const char *value, struct error *err) {
+    const struct setting *s = find_option(key, err);
+    if (!s) {
+        return STATUS_INVALID;
+    }
+    if (!value && s->kind != SETTING_BOOL) {
+        return error_set(err, STATUS_INVALID, "--%.60s needs a value", key);
+    }
+    return setting_set_text(s, c, value ? value : "true", err);
+}
+
+enum status config_check(const struct config *c, struct error *err) {
+    if (c->batching.max_queued_jobs < c->server.max_client_batch_size) {
+        return error_set(err, STATUS_INVALID,
+                         "batching.max_queued_jobs is %d, less than "
+                         "server.max_client_batch_size (%d): the largest requests would never be "
+                         "taken; raise the first or lower the second",
+                         c->batching.max_queued_jobs, c->server.max_client_batch_size);
+    }
+    /* Ascending, nothing overlapping: as for a model whose limit is the last bucket's, and in every
+     * mode, so that a change of mode brings no old error to light. */
+    struct config bucketed = *c;
+    struct policy_config unused;
+    bucketed.batching.mode = BATCH_PACKED;
+    return config_policy(&unused, &bucketed, c->batching.buckets[c->batching.n_buckets - 1].up_to,
+                         err);
+}

@@ -1,0 +1,142 @@
+/* config_table.c - every setting, once.
+ * A row holds a key, a type, the field's place in struct config, the default as text, the bounds,
+ * the unit and one sentence. Reading (config_read.c), values (config_value.c) and printing
+ * (config_print.c) walk this table and know no setting by name; so a new setting is a field in
+ * config.h, a row here, and the sample printed anew. */
+#include "server/config_table.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+static const char *const devices[] = {"auto", "cpu", "reference"};
+static const char *const log_levels[] = {"debug", "info", "warn", "error", "off"};
+static_assert(LOG_OFF + 1 == N_ITEMS(log_levels), "names follow enum log_level");
+
+#define HOUR_MS 3600e3
+#define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
+#define NUMBER(kind, key, field, text, min, max, unit, effect)                                     \
+    { key, unit, text, effect, kind, FIELD(field), min, max, NULL, 0 }
+#define INT(...) NUMBER(SETTING_INT, __VA_ARGS__)
+#define INT64(...) NUMBER(SETTING_INT64, __VA_ARGS__)
+#define DOUBLE(...) NUMBER(SETTING_DOUBLE, __VA_ARGS__)
+#define BOOL(key, field, text, effect)                                                             \
+    { key, "", text, effect, SETTING_BOOL, FIELD(field), 0, 1, NULL, 0 }
+#define STRING(key, field, text, effect)                                                           \
+    { key, "", text, effect, SETTING_STRING, FIELD(field), 0, 0, NULL, 0 }
+#define NAMED(kind, key, field, text, choices, effect)                                             \
+    { key, "", text, effect, kind, FIELD(field), 0, 0, choices, (int)N_ITEMS(choices) }
+
+const struct setting config_settings[] = {
+    STRING("server.host", server.host, "127.0.0.1",
+           "Address to listen on. There are no API keys yet: others than loopback get a warning."),
+    INT("server.port", server.port, "8080", 0, 65535, "",
+        "TCP port; 0 takes a free one, which the log tells."),
+    INT("server.http_threads", server.http_threads, "2", 1, 64, "threads",
+        "Threads that read requests, tokenize and write answers."),
+    INT("server.max_connections", server.max_connections, "4096", 1, 1000000, "connections",
+        "Open connections; beyond it new ones wait unanswered, so keep it far above need."),
+    INT("server.max_concurrent_requests", server.max_concurrent_requests, "512", 1, 65536,
+        "requests", "Requests accepted and not yet answered; one more is answered 429."),
+    INT64("server.max_body_bytes", server.max_body_bytes, "2097152", 1024, 1 << 30, "bytes",
+          "The largest body of a request; a larger one is answered 413 unread."),
+    INT("server.max_client_batch_size", server.max_client_batch_size, "32", 1, 4096, "inputs",
+        "Texts (or pairs) in one request; more are answered 422."),
+    INT("server.read_timeout_ms", server.read_timeout_ms, "10000", 1, HOUR_MS, "ms",
+        "From a request's headers to its last body byte; then 408."),
+    INT("server.request_timeout_ms", server.request_timeout_ms, "30000", 1, HOUR_MS, "ms",
+        "From the last body byte to the answer; then 504."),
+    INT("server.idle_timeout_s", server.idle_timeout_s, "60", 1, 86400, "s",
+        "How long a connection may be silent between requests."),
+    INT("server.drain_timeout_ms", server.drain_timeout_ms, "10000", 0, HOUR_MS, "ms",
+        "After SIGTERM: how long accepted requests may still take."),
+    BOOL("server.tolerate_half_close", server.tolerate_half_close, "false",
+         "Answer clients that shut their sending side; else that counts as hanging up."),
+    BOOL("server.timing_headers", server.timing_headers, "true",
+         "Send Server-Timing and Berth-Batch with every answer."),
+    BOOL("server.profile_header", server.profile_header, "false",
+         "Let a request ask for times by kind of op with Berth-Profile: 1."),
+    STRING("server.timing_allow_origin", server.timing_allow_origin, "",
+           "Value of Timing-Allow-Origin, for pages of other origins; empty: not sent."),
+
+    STRING("model.dir", model.dir, "",
+           "Hugging Face model directory; the command line's MODEL_DIR goes first."),
+    STRING("model.served_name", model.served_name, "",
+           "Name in /info and metrics; empty: the directory's name."),
+    INT("model.max_input_tokens", model.max_input_tokens, "0", 0, 1 << 20, "tokens",
+        "Longest input, special tokens counted; 0: what the model takes."),
+    BOOL("model.auto_truncate", model.auto_truncate, "true",
+         "Cut inputs that are too long when a request does not say; else they get 422."),
+
+    NAMED(SETTING_CHOICE, "compute.device", compute.device, "auto", devices,
+          "What runs the model; auto takes the fastest there is; reference is slow, for checks."),
+    INT("compute.workers", compute.workers, "0", 0, 256, "workers",
+        "Batches computed at the same time; 0: one."),
+    INT("compute.threads", compute.threads, "0", 0, 256, "threads",
+        "Threads of each worker; 0: the cores there are, shared out, at most 16."),
+    STRING("compute.isa", compute.isa, "",
+           "Instruction set, such as baseline or avx2; empty: the best this CPU has."),
+    BOOL("compute.pin", compute.pin, "false",
+         "Keep each thread on a core of its own; for machines that Berth has to itself."),
+
+    NAMED(SETTING_ENUM, "batching.mode", batching.mode, "packed", batch_mode_names,
+          "packed: by length, no padding. The others are there to compare with."),
+    INT("batching.max_batch_tokens", batching.max_batch_tokens, "256", 1, 1 << 20, "tokens",
+        "Rows of one forward pass, padding included; a longer input runs alone."),
+    INT("batching.max_batch_requests", batching.max_batch_requests, "64", 1, 65536, "inputs",
+        "Inputs of one forward pass."),
+    DOUBLE("batching.max_wait_ms", batching.max_wait_ms, "0", 0, 60e3, "ms",
+           "How long an idle worker may wait for company; 0: it never waits."),
+    INT("batching.max_queued_jobs", batching.max_queued_jobs, "2048", 1, 1000000, "inputs",
+        "Inputs that wait in all queues; a request that does not fit is answered 429."),
+    INT64("batching.max_queued_tokens", batching.max_queued_tokens, "262144", 1, 1 << 30, "tokens",
+          "Their tokens, in all; likewise."),
+    {"batching.buckets", "",
+     "[{\"up_to\": 16}, {\"up_to\": 32}, {\"up_to\": 64}, {\"up_to\": 128}, {\"up_to\": 256}, "
+     "{\"up_to\": 512}]",
+     "Length classes, each a queue; may have max_batch_tokens, max_batch_requests, max_wait_ms.",
+     SETTING_BUCKETS, FIELD(batching.buckets), 0, 0, NULL, 0},
+    INT("batching.padded_max_batch_tokens", batching.padded_max_batch_tokens, "16384", 1, 1 << 20,
+        "tokens", "max_batch_tokens of mode padded, which stands for servers without buckets."),
+    INT("batching.padded_max_batch_requests", batching.padded_max_batch_requests, "32", 1, 65536,
+        "inputs", "max_batch_requests of mode padded."),
+    DOUBLE("batching.padded_max_wait_ms", batching.padded_max_wait_ms, "5", 0, 60e3, "ms",
+           "max_wait_ms of mode padded."),
+
+    NAMED(SETTING_ENUM, "log.level", log.level, "info", log_levels,
+          "The least that is logged; JSON lines on stderr."),
+    BOOL("log.requests", log.requests, "false", "Log a line for every request."),
+};
+const int config_n_settings = (int)N_ITEMS(config_settings);
+
+const struct setting *setting_find(const char *key) {
+    for (int i = 0; i < config_n_settings; i++) {
+        if (!strcmp(key, config_settings[i].key)) {
+            return &config_settings[i];
+        }
+    }
+    return NULL;
+}
+size_t setting_section_length(const struct setting *s) {
+    return strcspn(s->key, ".");
+}
+const char *setting_name(const struct setting *s) {
+    return s->key + setting_section_length(s) + 1;
+}
+bool setting_in_section(const struct setting *s, const char *section) {
+    const size_t n = setting_section_length(s);
+    return strlen(section) == n && !memcmp(s->key, section, n);
+}
+void *setting_field(const struct setting *s, struct config *c) {
+    return (char *)c + s->offset;
+}
+void config_defaults(struct config *c) {
+    memset(c, 0, sizeof(*c));
+    for (int i = 0; i < config_n_settings; i++) {
+        const struct setting *s = &config_settings[i];
+        struct error err = {{0}};
+        const enum status status = setting_set_text(s, c, s->text, &err);
+        assert(status == STATUS_OK); // the table itself is wrong otherwise; a test reads every row
+        (void)status;
+    }
+}

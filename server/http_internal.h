@@ -1,0 +1,109 @@
+/* http_internal.h - what the http*.c files share: daemons, connections, slots.
+ *   http.c           listening, the daemons, draining; libmicrohttpd's callbacks
+ *   http_gate.c      the first look at a request: framing, type, length
+ *   http_exchange.c  one exchange from headers to answer
+ *   http_slots.c     the pools of slots and connections
+ * Threads: a connection belongs to its daemon's thread; its watch entry's callbacks run on the
+ * watch thread and touch only what is said to be theirs. */
+#ifndef BERTH_SERVER_HTTP_INTERNAL_H
+#define BERTH_SERVER_HTTP_INTERNAL_H
+#include "server/response.h"
+#include "server/routes.h"
+#include "server/watch.h"
+#include <pthread.h>
+
+struct MHD_Connection;
+struct MHD_Daemon;
+enum {
+    CHUNKED_OVERRUN_BYTES = 1 << 20, // of a body that turns out too large: swallowed for the 413
+    SPARE_CONNECTIONS = 256,         // beyond max_connections: told 503 instead of left hanging
+    MAX_HTTP_THREADS = 64,
+};
+
+/* How an accepted request ended; metrics.h says how they add up. */
+enum outcome {
+    OUTCOME_OPEN,
+    OUTCOME_ANSWERED,
+    OUTCOME_REFUSED,
+    OUTCOME_EXPIRED,
+    OUTCOME_CANCELLED
+};
+struct slot {
+    struct request request; // first: a job knows its request, and that is its slot
+    struct connection *connection;
+    enum outcome outcome;
+    char *body; // in the arena
+    size_t body_capacity;
+    bool too_large; // the body passed the limit while it came in
+    bool submitted; // its jobs have been queued
+    struct slot *next_free;
+};
+struct connection {
+    struct http_daemon *daemon;
+    struct MHD_Connection *mhd;
+    int fd;                    // libmicrohttpd's; valid while `watch` is active
+    bool over_limit;           // one more than max_connections
+    bool late;                 // the watch has shut the socket; set under its lock
+    const struct route *route; // of the exchange under way
+    struct slot *slot;         // of the exchange under way; NULL for routes that take none
+    int64_t overrun_bytes;     // of a body that nobody wants
+    struct watch_entry watch;
+    struct connection *next_free;
+};
+struct http_daemon {
+    struct http *http;
+    struct MHD_Daemon *mhd;
+    struct request scratch; // for refusals and routes without a body: answered within one call
+};
+struct http {
+    struct server_context *ctx;
+    struct http_daemon daemons[MAX_HTTP_THREADS];
+    int n_daemons;
+    int listen_fd;
+    struct watch *watch;
+    atomic_bool refusing;  // draining took too long: what still waits is refused
+    atomic_bool cutting;   // and longer: answers that are still being read are cut
+    atomic_int n_resuming; // threads inside MHD_resume_connection()
+
+    pthread_mutex_t lock; // of the pools
+    struct slot *slots;   // [n_slots], owned
+    struct slot *free_slots;
+    struct connection *connections; // [n_connections], owned
+    struct connection *free_connections;
+    int n_slots, n_connections, n_open;
+};
+
+MUST_CHECK enum status http_pools_init(struct http *h, struct error *err);
+void http_pools_finish(struct http *h);
+struct slot *http_take_slot(struct http *h); // NULL: none is free
+void http_give_slot(struct http *h, struct slot *s);
+struct connection *http_take_connection(struct http *h); // NULL: none is free
+void http_give_connection(struct http *h, struct connection *c);
+/* What one request may use in all, address space only: the tree of a body is at worst 32 times the
+ * body (a 64-byte node for two bytes, "1,"), ids and copies of texts about as much again. */
+size_t http_arena_bytes(int64_t max_body_bytes);
+
+/* What the gate has read from the headers. */
+struct gate {
+    int n_hosts, n_lengths, n_codings;
+    int64_t length; // of the body
+    bool is_chunked;
+    const char *fault; // why it is no request; NULL: well-formed so far
+    const char *content_type;
+};
+/* Takes one header line. The strings are borrowed as long as the request lives. */
+void gate_header(struct gate *g, const char *name, size_t name_len, const char *value,
+                 size_t value_len);
+/* After the last header: the rules between them. NULL, or why this is no request. */
+const char *gate_framing_fault(const struct gate *g, const char *version);
+bool gate_is_json(const char *content_type); // application/json, in UTF-8; NULL is not
+
+/* The three calls that libmicrohttpd makes for an exchange; false: it has to close. */
+bool exchange_begin(struct connection *c, const char *method, const char *path,
+                    const char *version);
+bool exchange_body(struct connection *c, const char *bytes, size_t n);
+bool exchange_end(struct connection *c); // the body is whole, or the jobs are done
+/* The answer has left, or never will (`whole` false). */
+void exchange_completed(struct connection *c, bool whole);
+void exchange_await_headers(struct connection *c); // of a new connection, or after a request line
+#endif

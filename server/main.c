@@ -1,0 +1,136 @@
+/* main.c - which command, which options; what every command has in common.
+ * Exit codes: 0, EXIT_FAULT (the files, the model, a text), EXIT_USAGE (the command line). */
+#include "server/commands.h"
+
+#include <string.h>
+
+#include "server/nearest.h"
+
+typedef int command_fn(const struct options *opt);
+struct command {
+    const char *name, *words, *summary, *details;
+    command_fn *run;
+};
+static const struct command commands[] = {
+    {"serve", "MODEL_DIR", "serve the model over HTTP",
+     "Listens, loads the model, and answers until SIGTERM or SIGINT; then it drains: what was\n"
+     "accepted is answered. A second signal ends it at once. The log is JSON lines on stderr.\n",
+     cmd_serve},
+    {"classify", "MODEL_DIR [TEXT...]", "classify texts, or the lines of standard input",
+     "Writes a JSON object a text, in order: text, label and score of the best label, scores of\n"
+     "all, tokens, truncated. A text that cannot be classified gives {\"line\", \"error\"} in its\n"
+     "place, and the exit code is 1 at the end.\n",
+     cmd_classify},
+    {"tokenize", "MODEL_DIR [TEXT...]", "show token ids of texts, or of standard input's lines",
+     "Writes a JSON object a text, in order: text, ids, tokens, offsets (UTF-8 bytes, start and\n"
+     "end; 0, 0 for special tokens). A text that is refused gives {\"line\", \"error\"}.\n",
+     cmd_tokenize},
+};
+static const char *const words[] = {"serve", "classify", "tokenize", "help", "version"};
+
+static void print_usage(FILE *out) {
+    fputs("Berth serves BERT encoders with length-bucketed dynamic batching.\n\n"
+          "usage: berth COMMAND MODEL_DIR [OPTION...]\n\n",
+          out);
+    for (size_t i = 0; i < N_ITEMS(commands); i++) {
+        fprintf(out, "  berth %-9s%-20s  %s\n", commands[i].name, commands[i].words,
+                commands[i].summary);
+    }
+    fputs(
+        "  berth help config                  print a config file with every setting explained\n"
+        "  berth COMMAND --help               a command and all its options\n"
+        "  berth --version\n\n"
+        "MODEL_DIR is a Hugging Face directory: config.json, model.safetensors, tokenizer.json.\n",
+        out);
+}
+static int print_command_help(const struct command *c) {
+    printf("usage: berth %s %s [OPTION...]\n\n%s\n", c->name, c->words, c->details);
+    fputs("options (--key value or --key=value; of a key that is unique the last part is enough):\n"
+          "  --config FILE\n      Read settings from FILE, JSON with comments; options go before.\n"
+          "  --check-config\n      Read and check the settings, say OK, and end.\n"
+          "  --print-config\n      Print the settings in force, as JSON, and end.\n"
+          "  --help\n\n",
+          stdout);
+    config_print_help(stdout);
+    return 0;
+}
+static const struct command *find_command(const char *name) {
+    for (size_t i = 0; i < N_ITEMS(commands); i++) {
+        if (!strcmp(name, commands[i].name)) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+static int unknown_command(const char *name) {
+    fprintf(stderr, "berth: unknown command \"%.60s\"; the nearest known one is \"%s\"\n", name,
+            nearest_of(words, N_ITEMS(words), name));
+    return EXIT_USAGE;
+}
+static int help(int argc, char **argv) {
+    if (argc == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (!strcmp(argv[0], "config")) {
+        config_print_sample(stdout);
+        return 0;
+    }
+    const struct command *c = find_command(argv[0]);
+    return c ? print_command_help(c) : unknown_command(argv[0]);
+}
+
+static int run(const struct command *c, const struct options *opt) {
+    if (opt->print_config) {
+        config_print(stdout, &opt->cfg);
+        return 0;
+    }
+    if (opt->check_config) {
+        puts("OK");
+        return 0;
+    }
+    if (!*opt->cfg.model.dir) {
+        fprintf(stderr, "berth: %s: no MODEL_DIR; usage: berth %s %s\n", c->name, c->name,
+                c->words);
+        return EXIT_USAGE;
+    }
+    if (c->run == cmd_serve && opt->n_texts > 0) {
+        fprintf(stderr, "berth: serve: \"%.60s\" is one word too many\n", opt->texts[0]);
+        return EXIT_USAGE;
+    }
+    /* The lines of a load are of use to an operator, not between a command's results. */
+    const bool is_quiet = c->run != cmd_serve && opt->cfg.log.level == LOG_INFO;
+    log_set_level(is_quiet ? LOG_WARN : opt->cfg.log.level);
+    return c->run(opt);
+}
+static int run_command(const struct command *c, int argc, char **argv) {
+    struct options opt;
+    struct error err;
+    for (int i = 0; i < argc && strcmp(argv[i], "--"); i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+            return print_command_help(c);
+        }
+    }
+    const enum status s = options_parse(&opt, argc, argv, &err);
+    if (s) {
+        fprintf(stderr, "berth: %s: %s\n", c->name, err.text);
+        return opt.config_is_wrong ? EXIT_FAULT : EXIT_USAGE;
+    }
+    return run(c, &opt);
+}
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (!strcmp(name, "--version") || !strcmp(name, "version")) {
+        puts("berth " BERTH_VERSION);
+        return 0;
+    }
+    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
+        return help(argc - 2, argv + 2);
+    }
+    const struct command *c = find_command(name);
+    return c ? run_command(c, argc - 2, argv + 2) : unknown_command(name);
+}

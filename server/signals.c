@@ -1,0 +1,77 @@
+/* signals.c - one thread in sigwait().
+ * A thread rather than handlers: it may log, and it is there while the main thread is busy loading
+ * or draining, so that a second signal always works. */
+#include "server/signals.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+struct signals {
+    pthread_t thread;
+    sigset_t set;
+    sem_t came;
+    atomic_int first;
+    atomic_bool stopping;
+};
+
+static void *signals_main(void *arg) {
+    struct signals *s = arg;
+    for (;;) {
+        int number = 0;
+        sigwait(&s->set, &number);
+        if (atomic_load(&s->stopping)) {
+            return NULL;
+        }
+        if (number == SIGHUP) {
+            log_event(LOG_WARN, "signal", LOG_STR("name", "SIGHUP"),
+                      LOG_STR("effect", "none: settings are read at start only"));
+            continue;
+        }
+        if (atomic_load(&s->first)) {
+            static const char text[] = "berth: second signal, ending at once\n";
+            (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+            _exit(128 + number);
+        }
+        atomic_store(&s->first, number);
+        sem_post(&s->came);
+    }
+}
+enum status signals_start(struct signals **out, struct error *err) {
+    struct signals *s = xcalloc(1, sizeof(*s));
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&s->set);
+    sigaddset(&s->set, SIGTERM);
+    sigaddset(&s->set, SIGINT);
+    sigaddset(&s->set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &s->set, NULL);
+    sem_init(&s->came, 0, 0);
+    const int e = pthread_create(&s->thread, NULL, signals_main, s);
+    if (e) {
+        free(s);
+        return error_set(err, STATUS_IO, "signal thread: %s", strerror(e));
+    }
+    *out = s;
+    return STATUS_OK;
+}
+int signals_wait(struct signals *s) {
+    while (sem_wait(&s->came)) { // interrupted
+    }
+    return atomic_load(&s->first);
+}
+void signals_stop(struct signals *s) {
+    if (!s) {
+        return;
+    }
+    atomic_store(&s->stopping, true);
+    pthread_kill(s->thread, SIGHUP); // ends its sigwait()
+    pthread_join(s->thread, NULL);
+    sem_destroy(&s->came);
+    free(s);
+}

@@ -1,0 +1,14 @@
+/* signals.h - SIGTERM and SIGINT as an event to wait for.
+ * Threads: one of its own takes every signal; signals_start() before any other thread is made, so
+ * that all of them inherit the blocked mask. */
+#ifndef BERTH_SERVER_SIGNALS_H
+#define BERTH_SERVER_SIGNALS_H
+#include "base/status.h"
+
+struct signals;
+/* The first SIGTERM or SIGINT ends signals_wait(), the second ends the process. SIGHUP is logged
+ * and changes nothing; SIGPIPE is ignored. */
+MUST_CHECK enum status signals_start(struct signals **out, struct error *err);
+int signals_wait(struct signals *s);  // the signal
+void signals_stop(struct signals *s); // takes NULL; the mask stays
+#endif
