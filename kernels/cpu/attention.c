@@ -1,0 +1,142 @@
+/* attention.c - one head of one sequence, exact, on the transpose: NR queries stand side by side in
+ * a strip, so that softmax runs down columns and needs no sums across a vector.
+ *   strip [key][NR] = K Q^T;  strip = 2^(strip - column's maximum);  out [dim][NR] = V^T strip
+ * Both products use the GEMM's tile: K is packed like a GEMM's x (groups of keys), V in groups of
+ * dims as [key][dims of the group]. Scores come in units of log2 (cpu_query_scale()). A query's
+ * sums do not depend on the column or the strip it stands in. */
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/vec.h"
+
+/* The lane's workspace, cut up. */
+struct head_work {
+    float *keys, *values, *queries, *out, *strip;
+};
+
+static size_t round_up(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+static size_t packed_floats(int len, int head_dim) {
+    return round_up((size_t)len * (size_t)head_dim + GEMM_SLACK, GEMM_SLACK);
+}
+static size_t columns_floats(int head_dim) { // rounded up: whole blocks of VEC dims are transposed
+    return round_up((size_t)head_dim, VEC) * NR;
+}
+size_t ISA(attend_floats)(int len, int head_dim) {
+    return 2 * packed_floats(len, head_dim) + 2 * columns_floats(head_dim) + (size_t)len * NR;
+}
+static struct head_work cut_work(float *work, int len, int head_dim) {
+    struct head_work w = {.keys = work};
+    w.values = w.keys + packed_floats(len, head_dim);
+    w.queries = w.values + packed_floats(len, head_dim);
+    w.out = w.queries + columns_floats(head_dim);
+    w.strip = w.out + columns_floats(head_dim);
+    return w;
+}
+
+/* n queries to [head_dim][NR]; columns without a query are zero. Reads up to VEC - 1 floats behind
+ * the head: they belong to the next head, or to K. */
+static void pack_queries(float *out, const float *q, int64_t ld, int n, int head_dim) {
+    for (int half = 0; half < 2; half++) {
+        for (int d = 0; d < head_dim; d += VEC) {
+            vec v[VEC];
+            for (int i = 0; i < VEC; i++) {
+                const int r = half * VEC + i;
+                v[i] = r < n ? vec_load(q + r * ld + d) : vec_set(0.0f);
+            }
+            vec_transpose(v);
+            for (int i = 0; i < VEC; i++) {
+                vec_store(out + (ptrdiff_t)(d + i) * NR + (ptrdiff_t)half * VEC, v[i]);
+            }
+        }
+    }
+}
+
+/* A group of g dims to [len][g], a vector at a time: what a store writes too much, the next one
+ * overwrites. Not beyond `room`, where other lanes may be writing. */
+static void pack_value_group(float *out, const float *v, int64_t ld, int len, int g, int room) {
+    enum { PER_GROUP = (GEMM_MR + VEC - 1) / VEC };
+    for (int s = 0; s < len; s++, out += g, v += ld) {
+        for (int p = 0; p < PER_GROUP && p * VEC < g; p++) {
+            const int at = p * VEC;
+            if (at + VEC <= room) {
+                vec_store(out + at, vec_load(v + at));
+            } else {
+                memcpy(out + at, v + at, (size_t)(g - at) * sizeof(*out));
+            }
+        }
+    }
+}
+static void pack_values(float *out, const struct attend *a) {
+    const int n_groups = gemm_groups(a->head_dim);
+    for (int i = 0; i < n_groups; i++) {
+        const int d = gemm_group_begin(a->head_dim, n_groups, i);
+        const int g = gemm_group_begin(a->head_dim, n_groups, i + 1) - d;
+        pack_value_group(out + (ptrdiff_t)d * a->len, a->v + d, a->ld, a->len, g, a->v_room - d);
+    }
+}
+
+/* out [m][NR] = x times w, x in groups of rows, k long. */
+static void tiles_run(float *out, const float *x, const float *w, int m, int k) {
+    const int n_groups = gemm_groups(m);
+    for (int i = 0; i < n_groups; i++) {
+        const int r = gemm_group_begin(m, n_groups, i);
+        const int rows = gemm_group_begin(m, n_groups, i + 1) - r;
+        ISA(gemm_tile)(out + (ptrdiff_t)r * NR, x + (ptrdiff_t)r * k, w, rows, k);
+    }
+}
+
+/* The division is left to the end: the sums come back inverted. */
+static void softmax_columns(float *strip, float inverse[NR], int len) {
+    vec m0 = vec_load(strip), m1 = vec_load(strip + VEC);
+    for (int s = 1; s < len; s++) {
+        m0 = vec_max(m0, vec_load(strip + (ptrdiff_t)s * NR));
+        m1 = vec_max(m1, vec_load(strip + (ptrdiff_t)s * NR + VEC));
+    }
+    vec s0 = vec_set(0.0f), s1 = s0;
+    for (int s = 0; s < len; s++) {
+        float *p = strip + (ptrdiff_t)s * NR;
+        const vec a = vec_exp2(vec_load(p) - m0), b = vec_exp2(vec_load(p + VEC) - m1);
+        vec_store(p, a), vec_store(p + VEC, b);
+        s0 += a, s1 += b;
+    }
+    vec_store(inverse, vec_set(1.0f) / s0), vec_store(inverse + VEC, vec_set(1.0f) / s1);
+}
+
+/* Columns of out [head_dim][NR] back to n rows of ctx, times the inverse sums. */
+static void store_context(float *ctx, int64_t ld, const float *out, const float inverse[NR], int n,
+                          int head_dim) {
+    for (int half = 0; half < 2; half++) {
+        const int rows = n - half * VEC < VEC ? n - half * VEC : VEC;
+        for (int d = 0; rows > 0 && d < head_dim; d += VEC) {
+            vec v[VEC];
+            for (int i = 0; i < VEC; i++) {
+                v[i] = vec_load(out + (ptrdiff_t)(d + i) * NR + (ptrdiff_t)half * VEC);
+            }
+            vec_transpose(v);
+            for (int i = 0; i < rows; i++) {
+                const int r = half * VEC + i;
+                const vec c = v[i] * vec_set(inverse[r]);
+                if (d + VEC <= head_dim) {
+                    vec_store(ctx + r * ld + d, c);
+                } else {
+                    vec_store_n(ctx + r * ld + d, c, head_dim - d);
+                }
+            }
+        }
+    }
+}
+
+void ISA(attend)(const struct attend *a) {
+    const struct head_work w = cut_work(a->work, a->len, a->head_dim);
+    float inverse[NR];
+    ISA(pack_rows)(w.keys, a->k, a->ld, a->len, a->head_dim);
+    pack_values(w.values, a);
+    for (int q = a->q0; q < a->q1; q += NR) {
+        const int n = a->q1 - q < NR ? a->q1 - q : NR;
+        pack_queries(w.queries, a->q + q * a->ld, a->ld, n, a->head_dim);
+        tiles_run(w.strip, w.keys, w.queries, a->len, a->head_dim);
+        softmax_columns(w.strip, inverse, a->len);
+        tiles_run(w.out, w.values, w.strip, a->head_dim, a->len);
+        store_context(a->ctx + (q - a->q0) * a->ld_ctx, a->ld_ctx, w.out, inverse, n, a->head_dim);
+    }
+}

@@ -1,0 +1,203 @@
+/* backend.c - the CPU backend's life: ISA, lanes, tensors, workspace, and a pass.
+ * One slot: batch_submit() runs the whole pass, the caller being lane 0. Times are taken in ticks
+ * of the CPU's counter and turned into nanoseconds by the pass's own length in both, so nothing is
+ * calibrated. */
+#include "base/timing.h"
+#include "kernels/cpu/internal.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct cpu_backend *cpu_of(struct backend *be) {
+    return (struct cpu_backend *)be;
+}
+
+static void free_workspace(struct cpu_lane *ln) {
+    cpu_floats_free(ln->packed);
+    cpu_floats_free(ln->chunk);
+    cpu_floats_free(ln->attend);
+    cpu_floats_free(ln->residual);
+    ln->packed = ln->chunk = ln->attend = ln->residual = NULL;
+}
+
+static void destroy(struct backend *be) {
+    struct cpu_backend *cpu = cpu_of(be);
+    lanes_destroy(cpu->lanes);
+    for (int i = 0; cpu->lane && i < be->n_lanes; i++) {
+        free_workspace(&cpu->lane[i]);
+    }
+    free(cpu->lane);
+    free(cpu->plan.cut[AXIS_TOKENS]);
+    free(cpu->plan.cut[AXIS_SEQS]);
+    free(cpu);
+}
+
+/* All of 1 / sqrt(head_dim), and log2(e), for softmax works in powers of 2. */
+static float query_scale(const struct backend *be, int head_dim) {
+    return (float)(M_LOG2E / sqrt((double)head_dim));
+}
+
+static enum status tensor_create(struct backend *be, struct tensor *out, enum row_axis axis,
+                                 int rows, int cols, struct error *err) {
+    float *data = cpu_floats((size_t)rows * (size_t)cols + TENSOR_SLACK);
+    if (!data) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for %d x %d floats", rows, cols);
+    }
+    *out = (struct tensor){data, DTYPE_F32, LAYOUT_ROWS, axis, rows, cols, cols};
+    return STATUS_OK;
+}
+static void tensor_destroy(struct backend *be, struct tensor *t) {
+    cpu_floats_free(t->data);
+    memset(t, 0, sizeof(*t));
+}
+
+static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane *ln,
+                                  struct error *err) {
+    const struct pass_limits *l = &cpu->limits;
+    const size_t few = (size_t)COLUMNS_ROWS_PER_LANE * (size_t)cpu->base.n_lanes;
+    const size_t rows = few > PANEL_ROWS ? few : PANEL_ROWS, hidden = (size_t)l->hidden;
+    const size_t widest = hidden > GEMM_KC ? hidden : GEMM_KC;
+    free_workspace(ln);
+    ln->packed = cpu_floats(rows * widest + GEMM_SLACK);
+    ln->chunk = cpu_floats((size_t)PANEL_ROWS * GEMM_KC + GEMM_SLACK);
+    ln->attend = cpu_floats(cpu->isa->attend_floats(l->max_seq_len, cpu->max_head_dim));
+    ln->residual = cpu_floats(few * hidden + TENSOR_SLACK);
+    if (!ln->packed || !ln->chunk || !ln->attend || !ln->residual) {
+        return error_set(err, STATUS_NO_MEMORY, "no memory for a lane's workspace");
+    }
+    return STATUS_OK;
+}
+
+/* Limits only grow, so that several models can be run by one backend. */
+static enum status reserve(struct backend *be, const struct pass_limits *limits,
+                           struct error *err) {
+    struct cpu_backend *cpu = cpu_of(be);
+    struct pass_limits *l = &cpu->limits;
+    l->max_seq_len = cpu_max(l->max_seq_len, limits->max_seq_len);
+    l->hidden = cpu_max(l->hidden, limits->hidden);
+    l->intermediate = cpu_max(l->intermediate, limits->intermediate);
+    cpu->max_head_dim = cpu_max(cpu->max_head_dim, limits->hidden / limits->n_heads);
+    /* Multiply-adds of a row's products; those of a pair of tokens, of which softmax makes 30 %
+     * more than the two products alone. */
+    cpu->costs.row = 4.0 * l->hidden * l->hidden + 2.0 * l->hidden * l->intermediate;
+    cpu->costs.pair = 2.6 * l->hidden;
+    enum status s = STATUS_OK;
+    for (int i = 0; i < be->n_lanes && !s; i++) {
+        s = make_workspace(cpu, &cpu->lane[i], err);
+    }
+    return s;
+}
+
+static void batch_begin(struct backend *be, int slot, const struct token_batch *batch) {
+    struct cpu_backend *cpu = cpu_of(be);
+    assert(slot == 0 && !cpu->batch && cpu->limits.hidden > 0);
+    cpu->batch = batch;
+    plan_make(&cpu->plan, batch, be->n_lanes, &cpu->costs);
+}
+
+static void run_lane(void *arg, int index) {
+    struct cpu_backend *cpu = arg;
+    struct cpu_lane *ln = &cpu->lane[index];
+    memset(ln->ticks, 0, sizeof(ln->ticks));
+    ln->unsettled = SETTLED;
+    ln->last_tick = cpu_ticks();
+    cpu->program(&ln->base, cpu->program_arg);
+    cpu_settle(ln);
+}
+
+static void batch_submit(struct backend *be, int slot, program_fn *program, const void *arg) {
+    struct cpu_backend *cpu = cpu_of(be);
+    assert(slot == 0 && cpu->batch);
+    cpu->program = program, cpu->program_arg = arg;
+    const int64_t start_ns = time_now_ns();
+    const uint64_t start = cpu_ticks();
+    lanes_run(cpu->lanes, run_lane, cpu);
+    const uint64_t ticks = cpu_ticks() - start;
+    cpu->ns_per_tick = (double)(time_now_ns() - start_ns) / (double)(ticks ? ticks : 1);
+}
+
+static bool batch_end(struct backend *be, int slot, bool wait, enum status *status,
+                      struct op_times *times, struct error *err) {
+    struct cpu_backend *cpu = cpu_of(be);
+    assert(slot == 0 && cpu->batch);
+    cpu->batch = NULL;
+    *status = STATUS_OK;
+    for (int kind = 0; times && kind < N_OP_KINDS; kind++) {
+        uint64_t ticks = 0;
+        for (int i = 0; i < be->n_lanes; i++) {
+            ticks += cpu->lane[i].ticks[kind];
+        }
+        times->ns[kind] = (int64_t)((double)ticks * cpu->ns_per_tick / be->n_lanes);
+    }
+    return true;
+}
+
+static const struct backend_fn functions = {
+    .abi = KERNELS_ABI,
+    .struct_size = sizeof(struct backend_fn),
+    .destroy = destroy,
+    .query_scale = query_scale,
+    .tensor_create = tensor_create,
+    .tensor_destroy = tensor_destroy,
+    .linear_create = cpu_linear_create,
+    .linear_destroy = cpu_linear_destroy,
+    .norm_create = cpu_norm_create,
+    .norm_destroy = cpu_norm_destroy,
+    .table_create = cpu_table_create,
+    .table_destroy = cpu_table_destroy,
+    .reserve = reserve,
+    .batch_begin = batch_begin,
+    .batch_submit = batch_submit,
+    .batch_end = batch_end,
+    .barrier = cpu_barrier,
+    .embed_layernorm = cpu_embed_layernorm,
+    .linear = cpu_linear,
+    .layernorm = cpu_layernorm,
+    .attention = cpu_attention,
+    .layer_rest = cpu_layer_rest,
+    .pool = cpu_pool,
+    .head = cpu_head,
+    .fetch = cpu_fetch,
+};
+
+static void make_lanes(struct cpu_backend *cpu, int n_lanes) {
+    const size_t bytes = (size_t)n_lanes * sizeof(*cpu->lane);
+    cpu->lane = aligned_alloc(_Alignof(struct cpu_lane), bytes);
+    if (cpu->lane) {
+        memset(cpu->lane, 0, bytes);
+        for (int i = 0; i < n_lanes; i++) {
+            cpu->lane[i].base = (struct lane){.be = &cpu->base, .index = i};
+            cpu->lane[i].cpu = cpu;
+        }
+    }
+    for (int axis = 0; axis < 2; axis++) {
+        cpu->plan.cut[axis] = xcalloc((size_t)n_lanes + 1, sizeof(int));
+    }
+}
+
+enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
+                               struct error *err) {
+    if (opt->n_lanes < 1) {
+        return error_set(err, STATUS_INVALID, "%d lanes: at least 1 is needed", opt->n_lanes);
+    }
+    struct cpu_backend *cpu = xcalloc(1, sizeof(*cpu));
+    cpu->base = (struct backend){.fn = &functions,
+                                 .name = "cpu",
+                                 .detail = cpu->detail,
+                                 .dtype = DTYPE_F32,
+                                 .n_lanes = opt->n_lanes,
+                                 .n_slots = 1};
+    make_lanes(cpu, opt->n_lanes);
+    enum status s = cpu->lane ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for lanes");
+    s = s ? s : cpu_isa_find(&cpu->isa, opt->isa ? opt->isa : getenv("BERTH_CPU_ISA"), err);
+    s = s ? s : lanes_create(&cpu->lanes, opt->n_lanes, opt->first_core, err);
+    if (s) {
+        destroy(&cpu->base);
+        return s;
+    }
+    snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s", cpu->isa->name, opt->n_lanes,
+             opt->n_lanes == 1 ? "" : "s");
+    *out = &cpu->base;
+    return STATUS_OK;
+}

@@ -1,0 +1,134 @@
+/* internal.h - what the files of the CPU backend share. */
+#ifndef BERTH_KERNELS_CPU_INTERNAL_H
+#define BERTH_KERNELS_CPU_INTERNAL_H
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/plan.h"
+#include "kernels/kernels.h"
+#include <assert.h>
+#ifdef __x86_64__
+#include <x86intrin.h>
+#else
+#include "base/timing.h"
+#endif
+
+enum {
+    PANEL_ROWS = 144,           // that walk through a layer together, while they are in L2
+    TENSOR_SLACK = GEMM_MAX_NR, // floats that may be read, not used, behind a tensor's last
+};
+
+/* What other lanes may not rely on, or may still be using, since the last barrier. Every lane runs
+ * the same program under the same plan, so all agree without asking. */
+enum unsettled {
+    SETTLED,
+    UNSETTLED_ROWS,    // each lane kept to its own rows
+    UNSETTLED_COLUMNS, // lanes read or wrote rows of others
+};
+
+struct cpu_lane {
+    _Alignas(128) struct lane base;
+    struct cpu_backend *cpu;
+    enum unsettled unsettled;
+    uint64_t ticks[N_OP_KINDS], last_tick;
+    /* Workspace, from reserve(). */
+    float *packed;   // a panel's x
+    float *chunk;    // a panel's piece of the FFN's hidden layer, packed
+    float *attend;   // one head
+    float *residual; // [few rows, hidden]: own copy of x inside layer_rest(), columns cut
+};
+
+struct cpu_backend {
+    struct backend base;
+    const struct cpu_isa *isa;
+    struct lanes *lanes;
+    struct cpu_lane *lane; // [n_lanes]
+    struct pass_limits limits;
+    struct plan_costs costs;
+    int max_head_dim;
+    struct plan plan;                // of the batch in the works
+    const struct token_batch *batch; // borrowed from batch_begin() to batch_end()
+    program_fn *program;
+    const void *program_arg;
+    double ns_per_tick; // of the last pass
+    char detail[64];
+};
+
+static inline struct cpu_lane *cpu_lane_of(struct lane *ln) {
+    return (struct cpu_lane *)ln; // lanes begin with their public head
+}
+static inline float *cpu_row(const struct tensor *t, int row) {
+    assert(t->dtype == DTYPE_F32 && t->layout == LAYOUT_ROWS);
+    return (float *)t->data + row * t->stride;
+}
+static inline int cpu_rows(const struct cpu_lane *ln, enum row_axis axis) {
+    const struct token_batch *b = ln->cpu->batch;
+    return axis == AXIS_TOKENS ? b->n_rows : b->n_seqs;
+}
+static inline int cpu_min(int a, int b) {
+    return a < b ? a : b;
+}
+static inline int cpu_max(int a, int b) {
+    return a > b ? a : b;
+}
+
+static inline uint64_t cpu_ticks(void) {
+#ifdef __x86_64__
+    return __rdtsc();
+#else
+    return (uint64_t)time_now_ns();
+#endif
+}
+/* The time since the lane's last mark goes to `kind`. */
+static inline void cpu_mark(struct cpu_lane *ln, enum op_kind kind) {
+    const uint64_t now = cpu_ticks();
+    ln->ticks[kind] += now - ln->last_tick;
+    ln->last_tick = now;
+}
+
+/* A lane's share of one op: rows [r0, r1), and of `n` columns (or heads, or panels) a part. */
+struct share {
+    int r0, r1;
+    int lane, n_lanes; // which part of the columns
+};
+/* Waits for the other lanes if an op that works on `axis` needs it, and says what to do. */
+struct share cpu_begin(struct cpu_lane *ln, enum row_axis axis);
+/* As cpu_begin(), for ops of one row at a time: rows are divided in either plan. */
+struct share cpu_begin_rows(struct cpu_lane *ln, enum row_axis axis);
+void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_kind kind);
+void cpu_settle(struct cpu_lane *ln); // a barrier, whatever the plan; time goes to OP_WAIT
+
+/* Zeroed, 64-byte aligned, on huge pages where the system grants them. NULL: no memory. */
+float *cpu_floats(size_t n);
+void cpu_floats_free(float *p); // takes NULL
+
+/* The table's entries, by file. weights.c: */
+enum status cpu_linear_create(struct backend *be, struct linear_weight **out,
+                              const struct linear_part *parts, int n_parts, struct error *err);
+void cpu_linear_destroy(struct backend *be, struct linear_weight *w);
+enum status cpu_norm_create(struct backend *be, struct norm_weight **out,
+                            const struct host_tensor *gamma, const struct host_tensor *beta,
+                            float eps, struct error *err);
+void cpu_norm_destroy(struct backend *be, struct norm_weight *w);
+enum status cpu_table_create(struct backend *be, struct table_weight **out,
+                             const struct host_tensor *rows, struct error *err);
+void cpu_table_destroy(struct backend *be, struct table_weight *w);
+/* ops.c: */
+void cpu_barrier(struct lane *ln);
+void cpu_embed_layernorm(struct lane *ln, const struct tensor *y,
+                         const struct embedding_weights *w);
+void cpu_linear(struct lane *ln, const struct tensor *y, const struct tensor *x,
+                const struct linear_weight *w, enum activation activation,
+                const struct tensor *residual);
+void cpu_layernorm(struct lane *ln, const struct tensor *y, const struct tensor *x,
+                   const struct norm_weight *w);
+void cpu_attention(struct lane *ln, const struct tensor *ctx, const struct tensor *qkv,
+                   int n_heads);
+void cpu_pool(struct lane *ln, const struct tensor *pooled, const struct tensor *x,
+              enum pool_mode mode);
+void cpu_head(struct lane *ln, const struct tensor *logits, const struct tensor *pooled,
+              const struct tensor *scratch, const struct head_weights *w);
+void cpu_fetch(struct lane *ln, float *out, const struct tensor *t);
+/* layer_rest.c: */
+void cpu_layer_rest(struct lane *ln, const struct layer_buffers *b, const struct layer_weights *w,
+                    const struct linear_weight *next_qkv);
+#endif

@@ -1,0 +1,77 @@
+/* isa.h - the seam between instruction sets: one table of kernels an ISA, all made from the same
+ * sources (gemm.c, attention.c, rowwise.c), each compiled once an ISA with CPU_ISA as its suffix.
+ * A new ISA is a row in meson.build, a width in vec.h and a line in isa.c. */
+#ifndef BERTH_KERNELS_CPU_ISA_H
+#define BERTH_KERNELS_CPU_ISA_H
+#include "base/status.h"
+#include "kernels/cpu/gemm.h"
+
+struct norm_weight {
+    float *gamma; // owns gamma and, behind it, beta: [n] each
+    const float *beta;
+    int n;
+    float eps;
+};
+struct table_weight {
+    const float *data; // [rows, cols]
+    float *owned;      // data, when it had to be converted; NULL: borrowed
+    int rows, cols;
+};
+
+/* One head of one sequence, queries [q0, q1) of it. The pointers are the head's first column in the
+ * sequence's first row; `ctx` that of query q0's result. */
+struct attend {
+    const float *q, *k, *v;
+    float *ctx;
+    int64_t ld, ld_ctx;
+    int len, q0, q1, head_dim;
+    int v_room;  // floats that may be read from `v` on in each row; at least head_dim
+    float *work; // attend_floats() of them, 64-byte aligned
+};
+
+/* Rows of token embeddings: y[r] = LayerNorm(word + position + type). */
+struct embed {
+    float *y;
+    int64_t ldy;
+    const int32_t *token_ids, *token_type_ids; // of these rows
+    int position;                              // of the first row; the others follow
+    int rows;
+    const struct table_weight *words, *positions, *types;
+    const struct norm_weight *norm;
+};
+
+struct cpu_isa {
+    const char *name;
+    int nr; // columns of a weight panel
+    void (*pack_rows)(float *out, const float *x, int64_t ldx, int m, int k);
+    void (*gemm)(const struct gemm *g);
+    size_t (*attend_floats)(int len, int head_dim);
+    void (*attend)(const struct attend *a);
+    void (*embed)(const struct embed *e);
+    /* y may be x. */
+    void (*layernorm)(float *y, int64_t ldy, const float *x, int64_t ldx,
+                      const struct norm_weight *w, int rows);
+    void (*mean)(float *out, const float *x, int64_t ldx, int rows, int cols);
+};
+
+/* `name`, or the best that this CPU has when it is NULL. Errors: STATUS_INVALID, naming what there
+ * is. */
+MUST_CHECK enum status cpu_isa_find(const struct cpu_isa **out, const char *name,
+                                    struct error *err);
+
+/* Inside the per-ISA sources: ISA(gemm) is gemm_avx2 and so on. */
+#ifdef CPU_ISA
+#define ISA_JOIN_(name, suffix) name##_##suffix
+#define ISA_JOIN(name, suffix) ISA_JOIN_(name, suffix)
+#define ISA(name) ISA_JOIN(name, CPU_ISA)
+void ISA(pack_rows)(float *out, const float *x, int64_t ldx, int m, int k);
+void ISA(gemm)(const struct gemm *g);
+void ISA(gemm_tile)(float *y, const float *x, const float *w, int rows, int k);
+size_t ISA(attend_floats)(int len, int head_dim);
+void ISA(attend)(const struct attend *a);
+void ISA(embed)(const struct embed *e);
+void ISA(layernorm)(float *y, int64_t ldy, const float *x, int64_t ldx, const struct norm_weight *w,
+                    int rows);
+void ISA(mean)(float *out, const float *x, int64_t ldx, int rows, int cols);
+#endif
+#endif
