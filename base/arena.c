@@ -2,7 +2,8 @@
  * mmap(MAP_NORESERVE) gives zero pages on first touch, so a large capacity costs nothing until it
  * is used; arena_reset() hands pages beyond ARENA_KEEP_BYTES back with MADV_DONTNEED, so one long
  * request does not keep its memory for the life of the slot. Under ASan what is not handed out is
- * poisoned, so that a use after reset, or a step past a piece, is reported. */
+ * poisoned, so that a use after reset, or a step past a piece, is reported: not all of the address
+ * space, whose shadow would be real memory, but what has been in use and ZONE bytes after it. */
 #include "base/arena.h"
 
 #include <errno.h>
@@ -17,10 +18,18 @@
 #define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
 #endif
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, ZONE = 64 * 1024 };
 
 static size_t round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;
+}
+
+static size_t zone_end(const struct arena *a) {
+    return a->capacity - a->peak > ZONE ? a->peak + ZONE : a->capacity;
+}
+/* From `from` to ZONE bytes beyond the most that was ever in use. */
+static void poison_from(const struct arena *a, size_t from) {
+    ASAN_POISON_MEMORY_REGION(a->data + from, zone_end(a) - from);
 }
 
 enum status arena_init(struct arena *a, size_t capacity, struct error *err) {
@@ -37,13 +46,13 @@ enum status arena_init(struct arena *a, size_t capacity, struct error *err) {
     }
     a->data = p;
     a->capacity = bytes;
-    ASAN_POISON_MEMORY_REGION(p, bytes);
+    poison_from(a, 0);
     return STATUS_OK;
 }
 
 void arena_finish(struct arena *a) {
     if (a->data) {
-        ASAN_UNPOISON_MEMORY_REGION(a->data, a->capacity);
+        ASAN_UNPOISON_MEMORY_REGION(a->data, zone_end(a));
         munmap(a->data, a->capacity);
     }
     memset(a, 0, sizeof(*a));
@@ -55,8 +64,6 @@ static void *take(struct arena *a, size_t from, size_t n, size_t size) {
         return NULL;
     }
     unsigned char *p = a->data + from;
-    ASAN_POISON_MEMORY_REGION(p, a->capacity - from);
-    ASAN_UNPOISON_MEMORY_REGION(p, bytes);
     a->used = round_up(from + bytes, ARENA_ALIGN);
     if (a->used > a->capacity) {
         a->used = a->capacity;
@@ -64,6 +71,11 @@ static void *take(struct arena *a, size_t from, size_t n, size_t size) {
     if (a->used > a->high) {
         a->high = a->used;
     }
+    if (a->high > a->peak) {
+        a->peak = a->high;
+    }
+    poison_from(a, from);
+    ASAN_UNPOISON_MEMORY_REGION(p, bytes);
     return p;
 }
 
@@ -81,7 +93,7 @@ void arena_reset(struct arena *a) {
                 MADV_DONTNEED);
     }
     if (a->data) {
-        ASAN_POISON_MEMORY_REGION(a->data, a->capacity);
+        poison_from(a, 0);
     }
     a->used = a->high = 0;
 }

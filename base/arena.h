@@ -13,6 +13,7 @@ struct arena {
     unsigned char *data; // owns the mapping
     size_t capacity, used;
     size_t high; // the most that was used since the last reset gave pages back
+    size_t peak; // the most that was ever used
 };
 MUST_CHECK enum status arena_init(struct arena *a, size_t capacity, struct error *err);
 void arena_finish(struct arena *a); // takes a zeroed arena too

@@ -64,7 +64,7 @@ static enum status check_parsed(const cJSON *root, const char *end, const char *
                                 const char *name, struct error *err) {
     const char *const stop = text + len;
     if (!root) {
-        return error_set(err, STATUS_INVALID, "%s: not valid JSON at byte %zu", name,
+        return error_set(err, STATUS_INVALID, "%s: not valid JSON near byte %zu", name,
                          end ? (size_t)(end - text) : 0);
     }
     if (!cJSON_IsObject(root)) {

@@ -4,16 +4,16 @@
  * nothing more to give at the moment, so that a pipe which pauses sees its answers. */
 #include "server/commands.h"
 
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "model/head.h"
 #include "server/engine.h"
 #include "server/json.h"
 #include "server/line_output.h"
 #include "server/lines.h"
-
-#include <semaphore.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 enum { N_SLOTS = 256 };
 

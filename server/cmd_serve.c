@@ -3,17 +3,17 @@
  * too, because an answer needs the engine until it has left. */
 #include "server/commands.h"
 
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "base/timing.h"
 #include "server/engine.h"
 #include "server/http.h"
 #include "server/json.h"
 #include "server/signals.h"
-
-#include <arpa/inet.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 struct server {
     const struct config *cfg;

@@ -3,11 +3,11 @@
  * is set. Offsets are bytes of the text; special tokens have 0, 0. */
 #include "server/commands.h"
 
-#include "server/line_output.h"
-#include "server/lines.h"
-
 #include <string.h>
 #include <unistd.h>
+
+#include "server/line_output.h"
+#include "server/lines.h"
 
 struct tokenize {
     const struct config *cfg;

@@ -1,11 +1,12 @@
 /* config.c - settings by name, and the bounds between them.
  * What one setting may be stands in the table; what two may be together stands here. Bounds that
  * need the model (its limit on length) are config_policy()'s. */
-#include "server/config_table.h"
-
-#include "server/nearest.h"
+#include "server/config.h"
 
 #include <string.h>
+
+#include "server/config_table.h"
+#include "server/nearest.h"
 
 /* "http-threads" and "server.http_threads" are one key. */
 static void normalise(char *out, size_t size, const char *key) {

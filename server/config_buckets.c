@@ -5,10 +5,10 @@
  * user's own must fit by itself, because a bound that silently moved would be hard to find. */
 #include "server/config_table.h"
 
-#include "base/timing.h"
-
 #include <math.h>
 #include <string.h>
+
+#include "base/timing.h"
 
 struct bucket_field {
     const char *name;
@@ -123,11 +123,18 @@ static struct bucket_limits fill(const struct config *c, struct bucket_limits b)
     }
     return b;
 }
+static bool same_bucket(const struct bucket_limits *a, const struct bucket_limits *b) {
+    return a->up_to == b->up_to && a->max_batch_tokens == b->max_batch_tokens &&
+           a->max_batch_requests == b->max_batch_requests && a->max_wait_ns == b->max_wait_ns;
+}
 static bool has_default_buckets(const struct config *c) {
     struct config defaults;
     config_defaults(&defaults);
-    return c->batching.n_buckets == defaults.batching.n_buckets &&
-           !memcmp(c->batching.buckets, defaults.batching.buckets, sizeof(c->batching.buckets));
+    bool same = c->batching.n_buckets == defaults.batching.n_buckets;
+    for (int i = 0; same && i < c->batching.n_buckets; i++) {
+        same = same_bucket(&c->batching.buckets[i], &defaults.batching.buckets[i]);
+    }
+    return same;
 }
 static enum status check_last(const struct config *c, int max_seq_len, struct error *err) {
     const int last = c->batching.buckets[c->batching.n_buckets - 1].up_to;

@@ -3,9 +3,9 @@
  * both a slip of the finger and a key in the wrong section find their way. */
 #include "server/config_table.h"
 
-#include "server/nearest.h"
-
 #include <string.h>
+
+#include "server/nearest.h"
 
 const char *config_nearest(const char *key) {
     const char *dot = strrchr(key, '.'), *best = config_settings[0].key;

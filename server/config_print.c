@@ -3,9 +3,9 @@
  * and bounds above it. Start-up and command line only. */
 #include "server/config_table.h"
 
-#include "base/timing.h"
-
 #include <string.h>
+
+#include "base/timing.h"
 
 static void put_string(FILE *out, const char *s) {
     fputc('"', out);
@@ -64,8 +64,8 @@ static void put_value(FILE *out, const struct setting *s, const struct config *c
 static void put_comment(FILE *out, const struct setting *s) {
     char allowed[160];
     setting_describe(s, allowed, sizeof(allowed));
-    fprintf(out, "    // %s\n    // %s", s->effect, allowed);
-    fprintf(out, "%s%s.\n", *s->unit ? "; in " : "", s->unit);
+    fprintf(out, "    // %s\n    // Value: %s", s->effect, allowed);
+    fprintf(out, "%s%s.\n", *s->unit ? "; unit: " : "", s->unit);
 }
 static bool same_section(const struct setting *a, const struct setting *b) {
     const size_t n = setting_section_length(a);
@@ -88,6 +88,9 @@ static void put_json(FILE *out, const struct config *c, bool with_comments) {
             fputs(",\n", out);
         } else {
             fputs(is_last ? "\n  }\n" : "\n  },\n", out);
+        }
+        if (with_comments && !is_last) {
+            fputc('\n', out);
         }
     }
     fputs("}\n", out);
@@ -115,7 +118,7 @@ void config_print_help(FILE *out) {
         setting_describe(s, allowed, sizeof(allowed));
         fprintf(out, "  --%s\n      %s\n      %s", s->key, s->effect, allowed);
         if (*s->unit) {
-            fprintf(out, "; in %s", s->unit);
+            fprintf(out, "; unit: %s", s->unit);
         }
         if (s->kind == SETTING_BUCKETS) {
             fprintf(out, "; default %s\n", s->text);

@@ -5,15 +5,15 @@
  * line. The scan also bounds the nesting, before cJSON recurses. */
 #include "server/config_table.h"
 
-#include "server/json.h"
-#include "server/nearest.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "server/json.h"
+#include "server/nearest.h"
 
 enum { MAX_FILE_BYTES = 1 << 20, MAX_NESTING = 8, SCRATCH_BYTES = 64 << 20 };
 

@@ -94,8 +94,7 @@ const struct setting config_settings[] = {
     {"batching.buckets", "",
      "[{\"up_to\": 16}, {\"up_to\": 32}, {\"up_to\": 64}, {\"up_to\": 128}, {\"up_to\": 256}, "
      "{\"up_to\": 512}]",
-     "Length classes, each with a queue; may set max_batch_tokens, max_batch_requests and "
-     "max_wait_ms.",
+     "Length classes, each a queue; may have max_batch_tokens, max_batch_requests, max_wait_ms.",
      SETTING_BUCKETS, FIELD(batching.buckets), 0, 0, NULL, 0},
     INT("batching.padded_max_batch_tokens", batching.padded_max_batch_tokens, "16384", 1, 1 << 20,
         "tokens", "max_batch_tokens of mode padded, which stands for servers without buckets."),

@@ -6,6 +6,10 @@
  * and the metrics hold requests alone. */
 #include "server/engine.h"
 
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "base/timing.h"
 #include "kernels/backend.h"
@@ -13,10 +17,6 @@
 #include "model/weights.h"
 #include "server/cores.h"
 #include "server/worker.h"
-
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_AUTO_THREADS = 16 };
 

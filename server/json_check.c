@@ -236,6 +236,9 @@ static void sort_keys(const struct checker *c, struct key *keys, size_t n) {
 
 /* Names the first repeated key of the object whose keys are on top of the stack. */
 static enum status check_duplicates(struct checker *c, size_t first_key) {
+    if (c->n_keys == first_key) {
+        return STATUS_OK; // an empty object: there may be no array yet
+    }
     struct key *keys = c->keys + first_key;
     const size_t n = c->n_keys - first_key;
     size_t repeated = c->len;

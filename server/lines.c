@@ -3,13 +3,13 @@
  * is there already. A line longer than the buffer is read to its end and refused. */
 #include "server/lines.h"
 
-#include "server/json.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "server/json.h"
 
 void lines_init(struct lines *l, char *const *words, int n_words, int fd, size_t max_line_bytes) {
     *l = (struct lines){

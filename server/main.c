@@ -2,9 +2,9 @@
  * Exit codes: 0, EXIT_FAULT (the files, the model, a text), EXIT_USAGE (the command line). */
 #include "server/commands.h"
 
-#include "server/nearest.h"
-
 #include <string.h>
+
+#include "server/nearest.h"
 
 typedef int command_fn(const struct options *opt);
 struct command {

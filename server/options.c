@@ -3,9 +3,9 @@
  * (config_set); only what is no setting is known here. */
 #include "server/options.h"
 
-#include "server/nearest.h"
-
 #include <string.h>
+
+#include "server/nearest.h"
 
 enum special { SPECIAL_CONFIG, SPECIAL_HELP, SPECIAL_CHECK, SPECIAL_PRINT, N_SPECIALS };
 static const char *const specials[N_SPECIALS] = {"config", "help", "check-config", "print-config"};

@@ -3,8 +3,6 @@
  * or draining, so that a second signal always works. */
 #include "server/signals.h"
 
-#include "base/log.h"
-
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -12,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 struct signals {
     pthread_t thread;

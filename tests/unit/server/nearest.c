@@ -10,9 +10,9 @@ static void test_distance(void **state) {
         const char *a, *b;
         int distance;
     } cases[] = {
-        {"", "", 0},         {"", "abc", 3},   {"abc", "", 3},       {"port", "port", 0},
+        {"", "", 0},         {"", "abc", 3},     {"abc", "", 3},       {"port", "port", 0},
         {"prot", "port", 1}, {"pot", "port", 1}, {"porrt", "port", 1}, {"kitten", "sitting", 3},
-        {"ca", "abc", 3},    {"a-b", "a_b", 0}, {"abcd", "badc", 2},
+        {"ca", "abc", 3},    {"a-b", "a_b", 0},  {"abcd", "badc", 2},
     };
     (void)state;
     for (size_t i = 0; i < N_ITEMS(cases); i++) {

@@ -1,0 +1,326 @@
+"""The command line: what it prints, what it refuses and how, and that `classify` gives the model's own answers."""
+
+import json
+import math
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+
+import pytest
+import servers
+
+MODELS = servers.ROOT / "tests" / "golden" / "models"
+LOGITS = servers.ROOT / "tests" / "golden" / "logits"
+BASE = MODELS / "base"
+
+
+def berth(*arguments, stdin=b""):
+    wrapper = shlex.split(os.environ.get("BERTH_WRAPPER", ""))
+    return subprocess.run([*wrapper, str(servers.binary()), *map(str, arguments)], input=stdin, capture_output=True,
+                          timeout=120)
+
+
+def lines(result):
+    return [json.loads(line) for line in result.stdout.decode().splitlines()]
+
+
+def refused(code, *arguments):
+    """What stands on stderr, which is one line and no log."""
+    result = berth(*arguments)
+    err = result.stderr.decode()
+    assert result.returncode == code, (result.returncode, err)
+    assert result.stdout == b""
+    assert re.fullmatch(r"berth: [^\n]+\n", err), err
+    return err
+
+
+def golden(name):
+    cases = json.loads((LOGITS / f"{name}.json").read_text())["cases"]
+    return [c for c in cases if isinstance(c.get("text"), str) and c["text"] and "\n" not in c["text"]]
+
+
+def softmax(logits):
+    exponents = [math.exp(x - max(logits)) for x in logits]
+    return [e / sum(exponents) for e in exponents]
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A copy that a test may break."""
+    return pathlib.Path(shutil.copytree(BASE, tmp_path / "model"))
+
+
+# what is printed
+
+
+def test_version_and_usage():
+    assert re.fullmatch(rb"berth \d+\.\d+\.\d+\n", berth("--version").stdout)
+    assert berth("version").stdout == berth("--version").stdout
+    for words in (["help"], ["--help"], ["-h"]):
+        result = berth(*words)
+        assert result.returncode == 0
+        for command in (b"serve", b"classify", b"tokenize", b"help config"):
+            assert command in result.stdout
+    nothing = berth()
+    assert nothing.returncode == 2 and b"usage" in nothing.stderr and nothing.stdout == b""
+
+
+@pytest.mark.parametrize("command", ["serve", "classify", "tokenize"])
+def test_help_of_a_command(command):
+    result = berth(command, "--help")
+    assert result.returncode == 0
+    assert f"usage: berth {command} MODEL_DIR".encode() in result.stdout
+    assert result.stdout == berth("help", command).stdout
+    settings = json.loads(berth(command, "--print-config").stdout)
+    for section, members in settings.items():
+        for key in members:
+            assert f"--{section}.{key}\n".encode() in result.stdout
+
+
+def test_sample_config():
+    sample = berth("help", "config").stdout
+    assert sample == (servers.ROOT / "deploy" / "berth.jsonc").read_bytes()
+
+
+def test_print_config_reads_back(tmp_path):
+    printed = berth("serve", "--port", "9", "--mode=none", "--pin", "--print-config").stdout
+    settings = json.loads(printed)
+    assert settings["server"]["port"] == 9
+    assert settings["batching"]["mode"] == "none"
+    assert settings["compute"]["pin"] is True
+    file = tmp_path / "berth.jsonc"
+    file.write_bytes(b"// comment\n" + printed)
+    assert berth("serve", "--config", file, "--print-config").stdout == printed
+    again = json.loads(berth("serve", "--port", "10", "--config", file, "--print-config").stdout)
+    assert again["server"]["port"] == 10 and again["compute"]["pin"] is True
+
+
+def test_check_config(tmp_path):
+    file = tmp_path / "berth.jsonc"
+    file.write_text('{ // comment\n  "server": {\n    "prot": 9000\n  }\n}\n')
+    result = berth("serve", "--config", file, "--check-config")
+    assert result.returncode == 1
+    assert result.stderr.decode() == (
+        f'berth: serve: {file}:3: unknown key "server.prot"; the nearest known one is "server.port"\n'
+    )
+    file.write_text('{"server": {"port": 9000}}')
+    good = berth("serve", "--config", file, "--check-config")
+    assert (good.returncode, good.stdout) == (0, b"OK\n")
+    assert berth("serve", "--config", tmp_path / "none", "--check-config").returncode == 1
+
+
+def test_wrong_words():
+    assert '"serve"' in refused(2, "sevre")
+    assert "--server.port" in refused(2, "serve", BASE, "--prot", "1")
+    assert "0 to 65535" in refused(2, "serve", BASE, "--port", "70000")
+    assert "needs a value" in refused(2, "serve", BASE, "--port")
+    assert "MODEL_DIR" in refused(2, "serve")
+    assert "too many" in refused(2, "serve", BASE, "another")
+
+
+# classify and tokenize
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_classify_gives_the_models_answers(device):
+    cases = golden("base")
+    assert len(cases) > 3
+    labels = json.loads((BASE / "config.json").read_text())["id2label"]
+    text = "".join(c["text"] + "\n" for c in cases).encode()
+    result = berth("classify", BASE, "--device", device, stdin=text)
+    assert (result.returncode, result.stderr) == (0, b"")
+    rows = lines(result)
+    assert [r["text"] for r in rows] == [c["text"] for c in cases]
+    for row, case in zip(rows, cases):
+        wanted = {labels[str(i)]: p for i, p in enumerate(softmax(case["logits"]))}
+        got = {s["label"]: s["score"] for s in row["scores"]}
+        assert got == pytest.approx(wanted, abs=1e-4)
+        assert [s["score"] for s in row["scores"]] == sorted(got.values(), reverse=True)
+        assert (row["label"], row["score"]) == (row["scores"][0]["label"], row["scores"][0]["score"])
+        assert row["tokens"] == len(case["token_ids"])
+
+
+def test_classify_arguments_and_modes():
+    words = ["The film was very good.", "good", "bad film"]
+    alone = lines(berth("classify", BASE, *words))
+    assert [r["text"] for r in alone] == words
+    for mode in ("none", "padded", "bucketed", "packed"):
+        rows = lines(berth("classify", BASE, *words, "--mode", mode, "--workers", "2", "--threads", "1"))
+        for row, wanted in zip(rows, alone, strict=True):
+            assert row["score"] == pytest.approx(wanted["score"], abs=1e-5)
+
+
+def test_classify_keeps_the_order_of_many_lines():
+    texts = [f"film number {i} was {'very ' * (i % 30)}good" for i in range(2000)]
+    result = berth("classify", BASE, "--max_queued_jobs", "64", stdin="\n".join(texts).encode())
+    assert result.returncode == 0
+    assert [r["text"] for r in lines(result)] == texts
+
+
+def test_classify_bad_lines():
+    result = berth("classify", BASE, stdin=b"good\nb\xffd\n\ngood\n")
+    assert result.returncode == 1
+    rows = lines(result)
+    assert rows[0] == rows[3] and rows[0]["text"] == "good"
+    assert rows[1] == {"line": 2, "error": "invalid UTF-8 at byte 1"}
+    assert rows[2] == {"line": 3, "error": "the text is empty"}
+
+
+def test_classify_long_lines():
+    long = b"good " * 500
+    [row] = lines(berth("classify", BASE, stdin=long))
+    assert row["truncated"] is True and row["tokens"] == 64
+    result = berth("classify", BASE, "--auto_truncate=false", stdin=long + b"\ngood\n")
+    assert result.returncode == 1
+    rows = lines(result)
+    assert rows[0]["line"] == 1 and "502" in rows[0]["error"] and "64" in rows[0]["error"]
+    assert rows[1]["truncated"] is False
+    result = berth("classify", BASE, "--max_body_bytes", "1024", stdin=long + b"\ngood\n")
+    assert result.returncode == 1
+    rows = lines(result)
+    assert "1024" in rows[0]["error"] and rows[1]["text"] == "good"
+
+
+def test_classify_answers_while_the_pipe_pauses():
+    wrapper = shlex.split(os.environ.get("BERTH_WRAPPER", ""))
+    command = [*wrapper, str(servers.binary()), "classify", str(BASE)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for text in ("good", "bad film"):
+            process.stdin.write(text.encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["text"] == text  # hangs where nothing is flushed
+        process.stdin.close()
+        assert process.wait(30) == 0
+
+
+def test_tokenize():
+    cases = golden("base")
+    result = berth("tokenize", BASE, stdin="".join(c["text"] + "\n" for c in cases).encode())
+    assert (result.returncode, result.stderr) == (0, b"")
+    vocab = (BASE / "vocab.txt").read_text().splitlines()
+    for row, case in zip(lines(result), cases, strict=True):
+        assert row["text"] == case["text"]
+        if row["ids"] != case["token_ids"]:  # the golden ones were cut to the model's length
+            assert len(case["token_ids"]) == 64 < len(row["ids"])
+        assert row["tokens"] == [vocab[i] for i in row["ids"]]
+        assert len(row["offsets"]) == len(row["ids"])
+    [row] = lines(berth("tokenize", BASE, "Good film."))
+    raw = b"Good film."
+    words = [raw[s:e].decode().lower() for s, e in row["offsets"] if e]
+    assert "".join(words) == "goodfilm." and row["offsets"][0] == row["offsets"][-1] == [0, 0]
+    bad = berth("tokenize", BASE, stdin=b"\xff\ngood")
+    assert bad.returncode == 1 and "error" in lines(bad)[0] and lines(bad)[1]["text"] == "good"
+
+
+# models that are broken: file, field and what was expected
+
+
+def edit(path, **fields):
+    settings = json.loads(path.read_text())
+    for key, value in fields.items():
+        settings.pop(key, None) if value is None else settings.update({key: value})
+    path.write_text(json.dumps(settings))
+
+
+def test_no_such_directory(tmp_path):
+    assert "none" in refused(1, "classify", tmp_path / "none", "text")
+
+
+def test_broken_config(model):
+    edit(model / "config.json", hidden_size=None)
+    err = refused(1, "classify", model, "text")
+    assert "config.json" in err and "hidden_size" in err
+    edit(model / "config.json", hidden_size=31)
+    assert "hidden_size" in refused(1, "classify", model, "text")
+    (model / "config.json").write_text("{")
+    assert "config.json" in refused(1, "classify", model, "text")
+
+
+def test_vocabulary_and_model_differ(model):
+    edit(model / "config.json", vocab_size=200)
+    err = refused(1, "classify", model, "text")
+    assert "214" in err and "200" in err and "vocab_size" in err
+
+
+def test_missing_and_cut_weights(model):
+    weights = model / "model.safetensors"
+    raw = weights.read_bytes()
+    weights.write_bytes(raw[:-8])
+    assert "model.safetensors" in refused(1, "classify", model, "text")
+    (size,) = struct.unpack("<Q", raw[:8])
+    header = raw[8 : 8 + size].replace(b"classifier.weight", b"classifier.weighx")
+    weights.write_bytes(raw[:8] + header + raw[8 + size :])
+    assert "classifier.weight" in refused(1, "classify", model, "text")
+    weights.unlink()
+    assert "model.safetensors" in refused(1, "classify", model, "text")
+
+
+def test_broken_tokenizer(model):
+    (model / "tokenizer.json").write_text('{"model": {"type": "Unknown"}}')
+    assert "tokenizer.json" in refused(1, "classify", model, "text")
+    assert "tokenizer.json" in refused(1, "tokenize", model, "text")
+
+
+def test_limits_that_do_not_fit_the_model():
+    err = refused(1, "classify", BASE, "text", "--max_input_tokens", "100")
+    assert "100" in err and "64" in err
+    err = refused(1, "classify", BASE, "text", "--buckets", '[{"up_to": 32}, {"up_to": 128}]')
+    assert '{"up_to": 64}' in err
+    err = refused(1, "classify", BASE, "text", "--buckets", '[{"up_to": 32}]')
+    assert '{"up_to": 64}' in err
+    err = refused(1, "classify", BASE, "text", "--max_input_tokens", "3")
+    assert "at least 4" in err
+
+
+# serve
+
+
+def test_serve_logs_its_cold_start(start_berth):
+    server = start_berth("--served_name", "films", "--workers", "2", "--threads", "1")
+    events = server.events()
+    stages = [e["stage"] for e in events if e["event"] == "cold_start"]
+    assert stages == ["listen", "tokenizer", "map", "check", "convert", "warm_up"]
+    assert all(e["ms"] >= 0 for e in events if e["event"] == "cold_start")
+    ready = events[-1]
+    assert ready["event"] == "ready" and ready["model"] == "films" and ready["mode"] == "packed"
+    assert (ready["workers"], ready["threads"], ready["max_input_tokens"]) == (2, 1, 64)
+    assert not [e for e in events if e["event"] == "exposed"]
+
+
+def test_serve_warns_of_open_addresses(start_berth):
+    events = start_berth("--host", "0.0.0.0").events()
+    assert [e["host"] for e in events if e["event"] == "exposed"] == ["0.0.0.0"]
+
+
+def test_serve_goes_on_after_sighup(start_berth):
+    server = start_berth()
+    server.process.send_signal(signal.SIGHUP)
+    assert servers.eventually(lambda: any(e["event"] == "signal" for e in server.events()), 10)
+    server.terminate()
+    assert '"stop"' in server.finish()[1]
+
+
+def test_serve_port_in_use():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        result = berth("serve", BASE, "--port", port)
+    assert result.returncode == 1
+    *log, last = result.stderr.decode().splitlines()
+    assert last.startswith("berth: serve: ") and str(port) in last and "in use" in last
+    events = [json.loads(line) for line in log]
+    assert events[-1]["event"] == "start_failed" and events[-1]["level"] == "error"
+
+
+def test_serve_broken_model(model):
+    (model / "config.json").unlink()
+    result = berth("serve", model, "--port", "0")
+    assert result.returncode == 1
+    assert "config.json" in result.stderr.decode().splitlines()[-1]

@@ -1,0 +1,196 @@
+#include "kernels/kernels.h"
+#include "model/encoder.h"
+#include "tests/unit/test.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ROWS = 64, MAX_SEQS = 4, MAX_LABELS = 8 };
+struct fixture {
+    struct backend *be;
+    struct model_config cfg;
+    struct model_weights w;
+    struct encoder *e;
+};
+static const struct encoder_limits limits = {MAX_ROWS, MAX_SEQS, 32};
+
+static void init(struct fixture *f, const char *name) {
+    const char *models = getenv("GOLDEN_MODELS");
+    char dir[PATH_MAX];
+    struct error err;
+    assert_non_null(models);
+    snprintf(dir, sizeof(dir), "%s/%s", models, name);
+    assert_int_equal(reference_backend_create(&f->be, &err), STATUS_OK);
+    assert_int_equal(model_config_read(&f->cfg, dir, &err), STATUS_OK);
+    assert_int_equal(model_weights_load(&f->w, f->be, &f->cfg, dir, NULL, &err), STATUS_OK);
+    assert_int_equal(encoder_create(&f->e, f->be, &f->cfg, &f->w, &limits, &err), STATUS_OK);
+}
+static void finish(struct fixture *f) {
+    encoder_destroy(f->e);
+    model_weights_finish(&f->w);
+    model_config_finish(&f->cfg);
+    backend_destroy(f->be);
+}
+
+static const int32_t ids[] = {2, 50, 60, 3, 2, 70, 3}, types[] = {0, 0, 1, 1, 0, 0, 0};
+static const int32_t cu_seqlens[] = {0, 4, 7}, seq_lens[] = {4, 3};
+static const struct token_batch two = {ids, types, cu_seqlens, seq_lens, 2, 7, 4};
+
+/* Every row of every layer, as one would write it down first, without the saving. */
+struct plain {
+    struct fixture *f;
+    struct tensor qkv[2], logits, pooled, scratch;
+    struct layer_buffers b;
+    float *out;
+};
+static void plain_program(struct lane *ln, const void *arg) {
+    const struct plain *p = arg;
+    const struct backend_fn *fn = ln->be->fn;
+    const struct model_weights *w = &p->f->w;
+    struct layer_buffers b = p->b;
+    fn->embed_layernorm(ln, &b.x, &w->embedding);
+    fn->linear(ln, &p->qkv[0], &b.x, w->layers[0].qkv, ACT_NONE, NULL);
+    for (int i = 0; i < w->n_layers; i++) {
+        b.qkv_next = p->qkv[(i + 1) & 1];
+        fn->barrier(ln);
+        fn->attention(ln, &b.ctx, &p->qkv[i & 1], p->f->cfg.n_heads);
+        fn->layer_rest(ln, &b, &w->layers[i], i + 1 < w->n_layers ? w->layers[i + 1].qkv : NULL);
+    }
+    fn->barrier(ln);
+    fn->pool(ln, &p->pooled, &b.x, POOL_FIRST);
+    fn->head(ln, &p->logits, &p->pooled, &p->scratch, &w->head);
+    fn->fetch(ln, p->out, &p->logits);
+}
+static void make(struct fixture *f, struct tensor *t, enum row_axis axis, int rows, int cols) {
+    struct error err;
+    assert_int_equal(f->be->fn->tensor_create(f->be, t, axis, rows, cols, &err), STATUS_OK);
+}
+static void run_plain(struct fixture *f, const struct token_batch *batch, float *out) {
+    struct plain p = {.f = f, .out = out};
+    const int hidden = f->cfg.hidden;
+    struct tensor *const by_token[] = {&p.b.x, &p.b.ctx, &p.b.y, &p.b.ffn, &p.qkv[0], &p.qkv[1]};
+    const int cols[] = {hidden, hidden, hidden, f->cfg.intermediate, 3 * hidden, 3 * hidden};
+    for (size_t i = 0; i < N_ITEMS(by_token); i++) {
+        make(f, by_token[i], AXIS_TOKENS, MAX_ROWS, cols[i]);
+    }
+    make(f, &p.pooled, AXIS_SEQS, MAX_SEQS, hidden);
+    make(f, &p.scratch, AXIS_SEQS, MAX_SEQS, hidden);
+    make(f, &p.logits, AXIS_SEQS, MAX_SEQS, f->cfg.n_labels);
+    enum status s;
+    struct error err;
+    f->be->fn->batch_begin(f->be, 0, batch);
+    f->be->fn->batch_submit(f->be, 0, plain_program, &p);
+    assert_true(f->be->fn->batch_end(f->be, 0, true, &s, NULL, &err));
+    assert_int_equal(s, STATUS_OK);
+    for (size_t i = 0; i < N_ITEMS(by_token); i++) {
+        f->be->fn->tensor_destroy(f->be, by_token[i]);
+    }
+    f->be->fn->tensor_destroy(f->be, &p.pooled);
+    f->be->fn->tensor_destroy(f->be, &p.scratch);
+    f->be->fn->tensor_destroy(f->be, &p.logits);
+}
+
+static void saving_rows_changes_nothing(void **state) {
+    static const char *const models[] = {"base", "one_layer", "three_layers", "five_labels"};
+    for (size_t i = 0; i < N_ITEMS(models); i++) {
+        struct fixture f;
+        struct error err;
+        float got[MAX_SEQS * MAX_LABELS] = {0}, want[MAX_SEQS * MAX_LABELS] = {0};
+        init(&f, models[i]);
+        run_plain(&f, &two, want);
+        assert_int_equal(encoder_forward(f.e, got, &two, NULL, &err), STATUS_OK);
+        assert_memory_equal(got, want,
+                            sizeof(got)); // the reference works row by row: the same bits
+        assert_true(got[0] != got[f.cfg.n_labels]);
+        assert_true(got[2 * f.cfg.n_labels] == 0); // nothing beyond [n_seqs, n_labels]
+        finish(&f);
+    }
+}
+
+static void a_pass_leaves_nothing_behind(void **state) {
+    struct fixture f;
+    struct error err;
+    float first[4], again[4], other[2];
+    const int32_t one_cu[] = {0, 4}, one_len[] = {4};
+    const struct token_batch one = {ids, types, one_cu, one_len, 1, 4, 4};
+    init(&f, "base");
+    assert_int_equal(encoder_forward(f.e, first, &two, NULL, &err), STATUS_OK);
+    assert_int_equal(encoder_forward(f.e, other, &one, NULL, &err), STATUS_OK);
+    assert_int_equal(encoder_forward(f.e, again, &two, NULL, &err), STATUS_OK);
+    assert_memory_equal(first, again, sizeof(first));
+    assert_memory_equal(first, other, sizeof(other));
+    finish(&f);
+}
+
+static void tells_time_by_op(void **state) {
+    struct fixture f;
+    struct error err;
+    float logits[4];
+    struct op_times times;
+    memset(&times, 0xff, sizeof(times));
+    init(&f, "base");
+    assert_int_equal(encoder_forward(f.e, logits, &two, &times, &err), STATUS_OK);
+    assert_true(times.ns[OP_GEMM] > 0 && times.ns[OP_ATTENTION] > 0 && times.ns[OP_LAYERNORM] > 0);
+    assert_true(times.ns[OP_EMBED] > 0 && times.ns[OP_HEAD] > 0 && times.ns[OP_WAIT] == 0);
+    finish(&f);
+}
+
+static void refuses_more_positions_than_there_are(void **state) {
+    struct fixture f;
+    struct error err;
+    struct encoder *e = NULL;
+    const struct encoder_limits too_long = {100, 2, 65}, none = {0, 1, 1};
+    init(&f, "base");
+    assert_int_equal(encoder_create(&e, f.be, &f.cfg, &f.w, &too_long, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "65 tokens each: the model has 64 positions"));
+    assert_int_equal(encoder_create(&e, f.be, &f.cfg, &f.w, &none, &err), STATUS_INVALID);
+    assert_null(e);
+    finish(&f);
+}
+
+static int tensors_left;
+static const struct backend_fn *real;
+static enum status tensor_create(struct backend *be, struct tensor *out, enum row_axis axis,
+                                 int rows, int cols, struct error *err) {
+    return tensors_left-- > 0 ? real->tensor_create(be, out, axis, rows, cols, err)
+                              : error_set(err, STATUS_NO_MEMORY, "no memory");
+}
+static bool failing_end(struct backend *be, int slot, bool wait, enum status *status,
+                        struct op_times *times, struct error *err) {
+    const bool over = real->batch_end(be, slot, wait, status, times, err);
+    *status = error_set(err, STATUS_BACKEND, "the device fell off");
+    return over;
+}
+static void passes_a_failure_on(void **state) {
+    struct fixture f;
+    struct error err;
+    struct encoder *e = NULL;
+    float logits[4];
+    init(&f, "base");
+    real = f.be->fn;
+    struct backend_fn fn = *real;
+    fn.tensor_create = tensor_create;
+    fn.batch_end = failing_end;
+    f.be->fn = &fn;
+    for (int n = 0; n < 11; n++) {
+        tensors_left = n;
+        assert_int_equal(encoder_create(&e, f.be, &f.cfg, &f.w, &limits, &err), STATUS_NO_MEMORY);
+        assert_null(e);
+    }
+    assert_int_equal(encoder_forward(f.e, logits, &two, NULL, &err), STATUS_BACKEND);
+    assert_string_equal(err.text, "the device fell off");
+    f.be->fn = real;
+    finish(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(saving_rows_changes_nothing),
+        cmocka_unit_test(a_pass_leaves_nothing_behind),
+        cmocka_unit_test(tells_time_by_op),
+        cmocka_unit_test(refuses_more_positions_than_there_are),
+        cmocka_unit_test(passes_a_failure_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
