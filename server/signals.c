@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/timing.h"
 
 struct signals {
     pthread_t thread;
@@ -21,8 +22,14 @@ struct signals {
     atomic_bool stopping;
 };
 
+static void end_at_once(int number) {
+    static const char text[] = "berth: second signal, ending at once\n";
+    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+    _exit(128 + number);
+}
 static void *signals_main(void *arg) {
     struct signals *s = arg;
+    int64_t first_ns = 0;
     for (;;) {
         int number = 0;
         sigwait(&s->set, &number);
@@ -32,15 +39,13 @@ static void *signals_main(void *arg) {
         if (number == SIGHUP) {
             log_event(LOG_WARN, "signal", LOG_STR("name", "SIGHUP"),
                       LOG_STR("effect", "none: settings are read at start only"));
-            continue;
+        } else if (!first_ns) {
+            first_ns = time_now_ns();
+            atomic_store(&s->first, number);
+            sem_post(&s->came);
+        } else if (time_now_ns() - first_ns >= SIGNALS_APART_MS * NS_PER_MS) {
+            end_at_once(number);
         }
-        if (atomic_load(&s->first)) {
-            static const char text[] = "berth: second signal, ending at once\n";
-            (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-            _exit(128 + number);
-        }
-        atomic_store(&s->first, number);
-        sem_post(&s->came);
     }
 }
 enum status signals_start(struct signals **out, struct error *err) {

@@ -6,8 +6,10 @@
 #include "base/status.h"
 
 struct signals;
-/* The first SIGTERM or SIGINT ends signals_wait(), the second ends the process. SIGHUP is logged
- * and changes nothing; SIGPIPE is ignored. */
+/* The first SIGTERM or SIGINT ends signals_wait(); one that comes SIGNALS_APART_MS later or more
+ * ends the process. (timeout(1), for one, sends its signal twice in a row.) SIGHUP is logged and
+ * changes nothing; SIGPIPE is ignored. */
+enum { SIGNALS_APART_MS = 500 };
 MUST_CHECK enum status signals_start(struct signals **out, struct error *err);
 int signals_wait(struct signals *s);  // the signal
 void signals_stop(struct signals *s); // takes NULL; the mask stays
