@@ -57,6 +57,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *mhd, const c
     }
     return ok ? MHD_YES : MHD_NO;
 }
+/* A path is compared as it was sent: none that is served here needs an escape, and one decoded to
+ * NUL would end the path early. */
+static size_t on_unescape(void *arg, struct MHD_Connection *mhd, char *text) {
+    (void)arg, (void)mhd;
+    return strlen(text);
+}
 static void on_completed(void *arg, struct MHD_Connection *mhd, void **request_context,
                          enum MHD_RequestTerminationCode code) {
     (void)arg, (void)mhd;
@@ -197,7 +203,8 @@ static enum status daemon_start(struct http *h, struct error *err) {
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)h->ctx->cfg->server.idle_timeout_s,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        d, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, d, MHD_OPTION_END);
+        d, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
+        on_unescape, NULL, MHD_OPTION_END);
     return d->mhd ? STATUS_OK
                   : error_set(err, STATUS_IO, "http thread %d does not start", h->n_daemons);
 }

@@ -40,7 +40,8 @@ class Server:
         # Files, not pipes: a log that nobody reads must not stop a server in a test either.
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
         self.process = subprocess.Popen([*wrapper, *map(str, arguments)], stdout=self.out, stderr=self.err)
-        self.port = eventually(self._find_port, START_S)
+        eventually(lambda: self._find_port() or self.process.poll() is not None, START_S)
+        self.port = self._find_port()
         assert self.port, self.printed()
 
     def printed(self):
