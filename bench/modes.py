@@ -48,9 +48,10 @@ def measure(options, seconds, connections, first):
         before = server.counters()
         wrk = drive(server, seconds, connections, first)
         after = server.counters()
-    faults = wrk["socket_errors"] + wrk["timeouts"] + wrk["not_2xx"]
-    if faults or not wrk["requests"]:
-        sys.exit(f"modes: {faults} faults in {wrk['requests']} requests with {' '.join(options)}: {wrk}")
+    if not wrk["requests"]:
+        sys.exit(f"modes: no request came to its end in {seconds} s with {' '.join(options)}; say --seconds more")
+    if wrk["socket_errors"] + wrk["timeouts"] + wrk["not_2xx"]:
+        sys.exit(f"modes: requests failed with {' '.join(options)}: {wrk}")
     tokens = after["berth_tokens_total"] - before["berth_tokens_total"]
     rows = after["berth_rows_total"] - before["berth_rows_total"]
     return {"requests": wrk["requests"], "requests_per_s": wrk["requests"] / wrk["seconds"],

@@ -21,8 +21,9 @@ struct model_config {
     enum score_function score; // regression: none; multi_label_classification or one label: sigmoid
     const char *problem_type;  // "regression", ..., or NULL; a literal
 };
-/* Errors: STATUS_IO; STATUS_INVALID naming the file, the field, what stands there and what was
- * expected (a missing size, hidden not a multiple of n_heads, another architecture, ...). */
+/* Errors: STATUS_IO; STATUS_TOO_LONG; STATUS_INVALID naming the file, the field, what stands there
+ * and what was expected (a missing size, hidden not a multiple of n_heads, another architecture,
+ * ...). */
 MUST_CHECK enum status model_config_read(struct model_config *out, const char *dir,
                                          struct error *err);
 /* The same of `len` bytes of text; `file` is a name for messages. */

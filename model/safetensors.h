@@ -10,7 +10,7 @@
 
 struct safetensors;
 /* Every header is checked: offsets inside the file, not overlapping, sizes that fit shape and
- * dtype. Errors: STATUS_IO, STATUS_INVALID with file and tensor. */
+ * dtype. Errors: STATUS_IO, STATUS_TOO_LONG, STATUS_INVALID with file and tensor. */
 MUST_CHECK enum status safetensors_open(struct safetensors **out, const char *dir,
                                         struct error *err);
 void safetensors_close(struct safetensors *st); // takes NULL

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/log.h"
@@ -120,6 +121,9 @@ enum status worker_start(struct worker **out, const struct worker_parts *parts, 
         worker_free(w);
         return s;
     }
+    char name[16]; // the kernel keeps no more
+    snprintf(name, sizeof(name), "worker-%d", parts->index);
+    pthread_setname_np(w->thread, name);
     *out = w;
     return STATUS_OK;
 }

@@ -35,6 +35,7 @@ LIBRARIES = {
     "jemalloc/*": ["server/metrics*.c"],
     "cmocka.h": ["tests/*"],
     "immintrin.h": ["kernels/cpu/*"],
+    "x86intrin.h": ["kernels/cpu/*"],
     "cpuid.h": ["kernels/cpu/*"],
     "sanitizer/*": ["base/*", "tests/*"],
 }

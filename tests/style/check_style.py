@@ -17,7 +17,10 @@ from source import line_of, list_files, read, without_comments
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 C_FILES = (".c", ".h", ".cu")
 MAX_LINES = {".c": 500, ".cu": 500, ".h": 120}
-LONGER_HEADERS = {"kernels/cpu/vec.h": 200}  # a vector type and its mathematics, inlined: no .c file to put it in
+LONGER_HEADERS = {
+    "kernels/cpu/vec.h": 200,  # a vector type and its mathematics, inlined: no .c file to put it in
+    "tokenizer/unicode_delta.h": 400,  # a table that unicode_delta.py writes
+}
 MAX_FUNCTION_LINES = 70
 FOLDERS_WITH_README = ("base", "tokenizer", "kernels", "model", "batching", "server", "bench", "tests")
 

@@ -175,11 +175,22 @@ static bool compare(float *const got[N_MODES], const float *want, int n, const c
     return ok;
 }
 
+/* "reference", or "cpu-ISA-LANES"; the ISA `best` is the best of this machine. */
 static struct backend *make_backend(const char *name) {
     struct backend *be = NULL;
     struct error err;
-    must(!strcmp(name, "reference"), name, "no such backend");
-    must(!reference_backend_create(&be, &err), name, err.text);
+    if (!strcmp(name, "reference")) {
+        must(!reference_backend_create(&be, &err), name, err.text);
+        return be;
+    }
+    const char *isa = strchr(name, '-'), *lanes = strrchr(name, '-');
+    must(!strncmp(name, "cpu-", 4) && lanes > isa, name, "no such backend");
+    char isa_name[32];
+    snprintf(isa_name, sizeof(isa_name), "%.*s", (int)(lanes - isa - 1), isa + 1);
+    const struct cpu_options opt = {.n_lanes = (int)strtol(lanes + 1, NULL, 10),
+                                    .first_core = -1,
+                                    .isa = strcmp(isa_name, "best") ? isa_name : NULL};
+    must(!cpu_backend_create(&be, &opt, &err), name, err.text);
     return be;
 }
 

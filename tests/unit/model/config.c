@@ -269,7 +269,7 @@ static void refuses_what_is_not_json(void **state) {
     assert_text_refused("{\"a\": 1,}", 9, "config.json: not valid JSON near byte 9");
     assert_text_refused("{} x", 4, "config.json: byte 3 is beyond the end of the JSON object");
     assert_text_refused("{}\0", 3, "config.json: byte 2 is beyond the end of the JSON object");
-    assert_text_refused("{\"a\": \"b", 8, "config.json: not valid JSON near byte 6");
+    assert_text_refused("{\"a\": \"b", 8, "config.json: not valid JSON near byte 7");
     char deep[3001];
     memset(deep, '[', sizeof(deep));
     memcpy(deep, "{\"a\":", 5);
