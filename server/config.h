@@ -1,6 +1,6 @@
 /* config.h - every setting, its default and its bounds. One table (config_table.c) reads the file
  * and the command line, prints --help and the sample deploy/berth.jsonc; a test holds them equal.
- * Keys are "section.name", as the fields here, but for batching.padded_*. */
+ * Keys are "section.name", as the fields here are. */
 #ifndef BERTH_SERVER_CONFIG_H
 #define BERTH_SERVER_CONFIG_H
 #include "base/log.h"

@@ -35,7 +35,7 @@ const struct setting config_settings[] = {
     INT("server.http_threads", server.http_threads, "2", 1, 64, "threads",
         "Threads that read requests, tokenize and write answers."),
     INT("server.max_connections", server.max_connections, "4096", 1, 1000000, "connections",
-        "Open connections; beyond it new ones wait unanswered, so keep it far above need."),
+        "Open connections; requests over more than these are answered 503, but for GET."),
     INT("server.max_concurrent_requests", server.max_concurrent_requests, "512", 1, 65536,
         "requests", "Requests accepted and not yet answered; one more is answered 429."),
     INT64("server.max_body_bytes", server.max_body_bytes, "2097152", 1024, 1 << 30, "bytes",

@@ -49,7 +49,8 @@ static enum status create_backend(struct backend **out, const struct config *cfg
         .first_core = cfg->compute.pin ? index * n_lanes : -1,
         .isa = *cfg->compute.isa ? cfg->compute.isa : NULL,
     };
-    return cpu_backend_create(out, &opt, err);
+    const enum status s = cpu_backend_create(out, &opt, err);
+    return s ? error_prefix(err, s, "settings of compute") : STATUS_OK;
 }
 
 /* The last part of the directory's true name; what was written where that cannot be told. */

@@ -9,6 +9,8 @@ struct http;
 /* Listens at once, so that health answers while the model loads. *port gets the port in use. */
 MUST_CHECK enum status http_start(struct http **out, struct server_context *ctx, int *port,
                                   struct error *err);
-/* Stops accepting, answers what was accepted (at most drain_timeout_ms), closes. Takes NULL. */
+/* Sets ctx->draining, stops accepting, answers what was accepted (at most drain_timeout_ms; what
+ * still waits then gets 503, what runs is awaited), closes. The engine has to stay open until this
+ * returns. Takes NULL. */
 void http_stop(struct http *h);
 #endif

@@ -26,9 +26,13 @@ typedef atomic_uint_fast64_t counter;
 struct metrics {                                              // zeroed is empty
     counter requests[N_METRIC_ROUTES][METRIC_STATUS_CLASSES]; // by first digit of the status code
     counter errors[600];                                      // by status code
-    counter accepted, answered, refused, cancelled,
-        expired;                              // requests; accepted = the last three's and
-                                              // answered's sum plus those in flight
+    /* Requests with a body, from the slot they got on: each ends in exactly one of the four, so
+     * accepted = answered + refused + cancelled + expired + slots_used. */
+    counter accepted;
+    counter answered;                         // below 400, and the client took it
+    counter refused;                          // any other error
+    counter cancelled;                        // the client left: body, wait or answer broke off
+    counter expired;                          // 504, or 408 in the middle of the body
     struct histogram stages[N_STAGES], total; // ns, POST requests
     struct histogram input_tokens;            // a job
     struct histogram batch_jobs, batch_rows, batch_ns;

@@ -9,48 +9,20 @@
 
 struct part { // tokens of one text
     const struct token *tokens;
-    size_t n;    // made in all
-    size_t seen; // what the reference has made of them when it decides on the cut
+    size_t n; // made in all
     size_t keep;
 };
-
-/* The reference stops tokenizing a text at the first word that reaches the limit (from the left, or
- * from the right when the left is cut), and shares the room of a pair by the lengths it has then.
- */
-static size_t seen_from_right(const struct token *tokens, size_t n, size_t limit) {
-    size_t n_seen = 0, at = n;
-    while (at > 0) {
-        size_t first = at - 1;
-        while (!(tokens[first].flags & TOKEN_STARTS_WORD)) {
-            first--;
-        }
-        n_seen += at - first;
-        at = first;
-        if (!(tokens[first].flags & TOKEN_IS_ADDED) && n_seen >= limit) {
-            break;
-        }
-    }
-    return n_seen;
-}
 
 /* Longest first: the shorter text keeps all it can, and when both must shrink they share the room;
  * an odd token goes to the longer, on ties to the second. */
 static void share(struct part *a, struct part *b, size_t room) {
-    struct part *shorter = a->seen > b->seen ? b : a, *longer = a->seen > b->seen ? a : b;
-    if (shorter->seen * 2 <= room) {
-        shorter->keep = shorter->seen;
-        longer->keep = room - shorter->seen;
+    struct part *shorter = a->n > b->n ? b : a, *longer = a->n > b->n ? a : b;
+    if (shorter->n * 2 <= room) {
+        shorter->keep = shorter->n;
+        longer->keep = room - shorter->n;
     } else {
         shorter->keep = room / 2;
         longer->keep = room - room / 2;
-    }
-}
-
-static void cut(struct part *a, struct part *b, size_t room) {
-    a->keep = a->seen;
-    b->keep = b->seen;
-    if (a->seen + b->seen > room) {
-        share(a, b, room);
     }
 }
 
@@ -152,25 +124,18 @@ static void read_texts(struct walk *w, struct part parts[2], const struct text *
                        const struct encode_options *opt) {
     const bool limited = opt->max_tokens > 0;
     const bool keep_all = !limited || (opt->truncate && opt->side == TRUNCATE_LEFT);
-    const size_t limit = limited && opt->truncate ? (size_t)opt->max_tokens : SIZE_MAX;
     size_t bases[2] = {0, 0};
     w->cap = keep_all ? SIZE_MAX : (size_t)opt->max_tokens;
     for (int i = 0; i < 2; i++) {
         bases[i] = w->base;
         if (texts[i] && texts[i]->len) {
-            w->stop_at = limit;
-            w->n_at_stop = SIZE_MAX;
             walk_text(w, texts[i]);
             parts[i].n = w->n;
-            parts[i].seen = w->n_at_stop < w->n ? w->n_at_stop : w->n;
             w->base += w->n < w->cap ? w->n : w->cap;
         }
     }
     for (int i = 0; i < 2 && !w->full; i++) {
         parts[i].tokens = walk_tokens(w) + bases[i];
-        if (limit != SIZE_MAX && opt->side == TRUNCATE_LEFT) {
-            parts[i].seen = seen_from_right(parts[i].tokens, parts[i].n, limit);
-        }
     }
 }
 
@@ -193,7 +158,7 @@ static enum status apply_limit(struct encoding *out, struct part parts[2], size_
                          "a limit of %d tokens leaves no room for the %zu special ones",
                          opt->max_tokens, n_special);
     }
-    cut(&parts[0], &parts[1], (size_t)opt->max_tokens - n_special);
+    share(&parts[0], &parts[1], (size_t)opt->max_tokens - n_special);
     return STATUS_OK;
 }
 

@@ -6,9 +6,30 @@
 #include <stdio.h>
 #include <string.h>
 
+/* cJSON ends a string at \u0000, and would give another string than the file has. */
+static bool has_nul(const struct text *json) {
+    static const char nul[] = "\\u0000";
+    const size_t n = sizeof(nul) - 1;
+    for (size_t i = 0; i + n <= json->len; i++) {
+        const char *p = memchr(json->bytes + i, '\\', json->len - i);
+        if (!p) {
+            return false;
+        }
+        i = (size_t)(p - json->bytes);
+        if (i + n <= json->len && !memcmp(p, nul, n)) {
+            return true;
+        }
+        i++; // what follows a backslash is not the start of an escape
+    }
+    return false;
+}
+
 enum status fields_parse(cJSON **out, const struct text *json, const char *file,
                          struct error *err) {
     const char *end = NULL;
+    if (has_nul(json)) {
+        return error_set(err, STATUS_INVALID, "%s: expected strings without \\u0000", file);
+    }
     cJSON *doc = cJSON_ParseWithLengthOpts(json->bytes, json->len, &end, 0);
     const size_t at = end ? (size_t)(end - json->bytes) : 0;
     size_t rest = at < json->len ? at : json->len;

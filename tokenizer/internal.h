@@ -104,10 +104,8 @@ void added_split(const struct tokenizer *t, const struct added_set *set, const u
                  size_t len, const struct added_visitor *visitor);
 
 /* words.c */
-enum { TOKEN_STARTS_WORD = 1, TOKEN_IS_ADDED = 2 };
 struct token {
     int32_t id, start, end;
-    uint32_t flags;
 };
 /* Normalized bytes, each with the source bytes [start, end) of its code point. */
 struct norm_text {
@@ -126,11 +124,10 @@ struct walk {
     struct norm_text norm;
     const uint8_t *text; // the one being read
     size_t piece_begin;
-    size_t n_word_chars;       // of the word that is being collected in `norm`
-    int32_t word_end;          // where it ends in the text, also when it is too long to be kept
-    size_t base;               // tokens of the text before this one that are kept
-    size_t n, cap;             // tokens of this one: made, and kept at most
-    size_t stop_at, n_at_stop; // tokens made when a word first reached stop_at; see encode.c
+    size_t n_word_chars; // of the word that is being collected in `norm`
+    int32_t word_end;    // where it ends in the text, also when it is too long to be kept
+    size_t base;         // tokens of the text before this one that are kept
+    size_t n, cap;       // tokens of this one: made, and kept at most
 };
 static inline struct token *walk_tokens(const struct walk *w) {
     return (struct token *)(void *)(w->block + w->tokens_at);

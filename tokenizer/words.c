@@ -48,14 +48,6 @@ static struct token *reserve(struct walk *w, size_t n) {
     return w->full ? NULL : walk_tokens(w) + at;
 }
 
-static void word_done(struct walk *w, size_t n_tokens) {
-    w->n += n_tokens;
-    if (w->n >= w->stop_at) {
-        w->n_at_stop = w->n;
-        w->stop_at = SIZE_MAX;
-    }
-}
-
 /* The longest entry in bytes[0, n) from `state`; returns its bytes, 0: none. */
 static inline size_t longest(const struct trie *vocab, uint32_t state, const uint8_t *bytes,
                              size_t n, const uint8_t *map, int32_t *id) {
@@ -85,11 +77,10 @@ static inline size_t match_word(const struct tokenizer *t, struct token *out, co
         const size_t match =
             state == TRIE_NONE ? 0 : longest(&t->vocab, state, bytes + at, n - at, map, &id);
         if (!match) {
-            out[0] = (struct token){t->unk_id, 0, (int32_t)n, TOKEN_STARTS_WORD};
+            out[0] = (struct token){t->unk_id, 0, (int32_t)n};
             return 1;
         }
-        out[n_tokens] = (struct token){id, (int32_t)at, (int32_t)(at + match),
-                                       n_tokens ? 0 : TOKEN_STARTS_WORD};
+        out[n_tokens] = (struct token){id, (int32_t)at, (int32_t)(at + match)};
         n_tokens++;
         at += match;
         state = t->continuing;
@@ -105,7 +96,7 @@ static void ascii_word(struct walk *w, size_t start, size_t end) {
     }
     size_t n_tokens = 1;
     if (n > w->t->max_word_chars) {
-        out[0] = (struct token){w->t->unk_id, 0, (int32_t)n, TOKEN_STARTS_WORD};
+        out[0] = (struct token){w->t->unk_id, 0, (int32_t)n};
     } else {
         n_tokens = match_word(w->t, out, w->text + start, n, w->t->ascii_lower);
     }
@@ -113,7 +104,7 @@ static void ascii_word(struct walk *w, size_t start, size_t end) {
         out[i].start += (int32_t)start;
         out[i].end += (int32_t)start;
     }
-    word_done(w, n_tokens);
+    w->n += n_tokens;
 }
 
 /* The word norm[from, to), of n_chars code points; its last ends at `end` in the text. */
@@ -126,7 +117,7 @@ static void normalized_word(struct walk *w, size_t from, size_t to, size_t n_cha
     }
     size_t n_tokens = 1;
     if (too_long) {
-        out[0] = (struct token){w->t->unk_id, norm->start[from], end, TOKEN_STARTS_WORD};
+        out[0] = (struct token){w->t->unk_id, norm->start[from], end};
     } else {
         n_tokens = match_word(w->t, out, norm->bytes + from, to - from, NULL);
         for (size_t i = 0; i < n_tokens; i++) {
@@ -134,7 +125,7 @@ static void normalized_word(struct walk *w, size_t from, size_t to, size_t n_cha
             out[i].end = norm->end[from + (size_t)out[i].end - 1];
         }
     }
-    word_done(w, n_tokens);
+    w->n += n_tokens;
 }
 
 static void norm_push(void *self, uint32_t cp, size_t start, size_t end) {
@@ -262,7 +253,7 @@ static void push_added(struct walk *w, const struct added_token *token, int32_t 
                        int32_t end) {
     struct token *out = reserve(w, 1);
     if (out) {
-        *out = (struct token){token->id, start, end, TOKEN_STARTS_WORD | TOKEN_IS_ADDED};
+        *out = (struct token){token->id, start, end};
         w->n++;
     }
 }

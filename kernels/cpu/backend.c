@@ -103,7 +103,7 @@ static void run_lane(void *arg, int index) {
     ln->unsettled = SETTLED;
     ln->last_tick = cpu_ticks();
     cpu->program(&ln->base, cpu->program_arg);
-    cpu_settle(ln);
+    lanes_barrier(cpu->lanes); // no mark: past it the caller reads the ticks
 }
 
 static void batch_submit(struct backend *be, int slot, program_fn *program, const void *arg) {
@@ -113,8 +113,26 @@ static void batch_submit(struct backend *be, int slot, program_fn *program, cons
     const int64_t start_ns = time_now_ns();
     const uint64_t start = cpu_ticks();
     lanes_run(cpu->lanes, run_lane, cpu);
-    const uint64_t ticks = cpu_ticks() - start;
-    cpu->ns_per_tick = (double)(time_now_ns() - start_ns) / (double)(ticks ? ticks : 1);
+    cpu->pass_ticks = cpu_ticks() - start;
+    cpu->ns_per_tick =
+        (double)(time_now_ns() - start_ns) / (double)(cpu->pass_ticks ? cpu->pass_ticks : 1);
+}
+
+/* Means over the lanes. What a lane did not spend in an op it has waited: for its start, at the
+ * last barrier. */
+static void report_times(const struct cpu_backend *cpu, struct op_times *times) {
+    const int n_lanes = cpu->base.n_lanes;
+    const double ns = cpu->ns_per_tick / n_lanes;
+    double waited = (double)cpu->pass_ticks * n_lanes;
+    for (int kind = 0; kind < N_OP_KINDS; kind++) {
+        uint64_t ticks = 0;
+        for (int i = 0; i < n_lanes; i++) {
+            ticks += cpu->lane[i].ticks[kind];
+        }
+        waited -= kind == OP_WAIT ? 0 : (double)ticks;
+        times->ns[kind] = (int64_t)((double)ticks * ns);
+    }
+    times->ns[OP_WAIT] = waited > 0 ? (int64_t)(waited * ns) : 0;
 }
 
 static bool batch_end(struct backend *be, int slot, bool wait, enum status *status,
@@ -123,12 +141,8 @@ static bool batch_end(struct backend *be, int slot, bool wait, enum status *stat
     assert(slot == 0 && cpu->batch);
     cpu->batch = NULL;
     *status = STATUS_OK;
-    for (int kind = 0; times && kind < N_OP_KINDS; kind++) {
-        uint64_t ticks = 0;
-        for (int i = 0; i < be->n_lanes; i++) {
-            ticks += cpu->lane[i].ticks[kind];
-        }
-        times->ns[kind] = (int64_t)((double)ticks * cpu->ns_per_tick / be->n_lanes);
+    if (times) {
+        report_times(cpu, times);
     }
     return true;
 }

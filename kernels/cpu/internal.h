@@ -49,7 +49,8 @@ struct cpu_backend {
     const struct token_batch *batch; // borrowed from batch_begin() to batch_end()
     program_fn *program;
     const void *program_arg;
-    double ns_per_tick; // of the last pass
+    uint64_t pass_ticks; // of the last pass
+    double ns_per_tick;
     char detail[64];
 };
 

@@ -3,7 +3,8 @@
  *   POST /predict [queue_ms, run_ms, n_jobs]   n_jobs jobs that wait, then run
  *   POST /tokenize                             echoes the body
  *   GET /health, GET /metrics                  200; the counters as JSON
- * Arguments: name=value for the settings in `settings`. Prints "port N" when it listens, and the
+ * Arguments: loading=1, first, for a server whose model never comes; name=value for the settings in
+ * set(). Prints "port N" when it listens, and the
  * counters after it has stopped. The routes, engine and batcher here take the place of the real
  * ones when the linker looks for them. */
 #include "server/http.h"
@@ -211,8 +212,9 @@ int main(int argc, char **argv) {
     sigemptyset(&stop);
     sigaddset(&stop, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
-    read_arguments(&cfg, argc, argv);
-    atomic_store(&ctx.engine, (struct engine *)&batcher);
+    const bool is_loading = argc > 1 && !strcmp(argv[1], "loading=1");
+    read_arguments(&cfg, argc - is_loading, argv + is_loading);
+    atomic_store(&ctx.engine, is_loading ? NULL : (struct engine *)&batcher);
     if (pthread_create(&batcher.thread, NULL, batcher_main, &batcher)) {
         return 1;
     }

@@ -170,10 +170,11 @@ def test_the_log_has_a_line_a_request_and_no_text(start_berth):
 
 
 def test_hang_ups_are_counted_and_nothing_is_lost(start_berth):
-    """A slow device and many inputs: some are still queued when their clients leave."""
+    """A slow device and many inputs: most still wait when their clients leave."""
     server = start_berth("--compute.workers", "1", "--compute.device", "reference")
     many = json.dumps({"inputs": [["night " * 500]] * 16, "truncate": True})
     clients = [server.connect().send(post("/predict", many)) for _ in range(16)]
+    assert eventually(lambda: server.counters()["accepted"] == 16)
     for c in clients[::2]:
         c.reset()
     assert [c.read().status for c in clients[1::2]] == [200] * 8
@@ -181,7 +182,7 @@ def test_hang_ups_are_counted_and_nothing_is_lost(start_berth):
     counters = server.counters()
     server.check_sum(counters)
     assert counters["answered"] >= 8 and counters["cancelled"] > 0 and counters["refused"] == counters["expired"] == 0
-    assert counters["answered"] + counters["cancelled"] == counters["accepted"] <= 16
+    assert counters["answered"] + counters["cancelled"] == 16
 
 
 def test_the_queue_has_an_end(start_berth):

@@ -279,6 +279,13 @@ def test_limits_that_do_not_fit_the_model():
     assert "at least 4" in err
 
 
+def test_compute_settings():
+    alone = lines(berth("classify", BASE, "good", "--isa", "baseline", "--threads", "1"))
+    assert alone[0]["score"] == pytest.approx(lines(berth("classify", BASE, "good"))[0]["score"], abs=1e-5)
+    err = refused(1, "classify", BASE, "good", "--isa", "bogus")
+    assert "compute" in err and "bogus" in err and "baseline" in err
+
+
 # serve
 
 

@@ -68,7 +68,7 @@ def test_junk_does_not_stop_the_server(server, junk):
     with server.connect() as c:
         c.send(junk)
         c.socket.shutdown(1)
-        c.is_closed(2)
+        c.is_closed(0.3)
     assert server.ask(get("/health")).status == 200
 
 

@@ -50,6 +50,13 @@ def test_idle_connections_are_closed(start_slow):
         assert c.is_closed(4)
 
 
+def test_waiting_for_an_answer_is_not_idle(start_slow):
+    server = start_slow(idle_timeout_s=1)
+    with server.connect() as c:
+        assert c.send(job(1800, 500)).read().status == 200
+        assert c.send(get("/health")).read().status == 200
+
+
 def test_slow_body(start_slow):
     server = start_slow(read_timeout_ms=300)
     with server.connect() as c:
@@ -177,6 +184,14 @@ def test_far_more_connections_than_there_is_room_for(start_slow):
         c.socket.close()
     assert eventually(lambda: server.counters()["connections_open"] == 1)
     assert server.ask(job(0, 0)).status == 200
+
+
+def test_while_the_model_is_loaded(start_slow):
+    server = start_slow(loading=1)
+    assert server.ask(get("/health")).status == 200
+    response = server.ask(job(0, 0)).check_error(503, "loaded")
+    assert int(response.header("Retry-After")) > 0
+    assert server.counters()["accepted"] == 0
 
 
 def test_pipelined_behind_a_waiting_request(start_slow):

@@ -125,6 +125,8 @@ def alphabet_tokenizer(points):
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocab = {t: i for i, t in enumerate(special)}
     for c in points:
+        if c == 0:
+            continue  # the C library that reads the file has no NUL in strings
         vocab.setdefault(chr(c), len(vocab))
         vocab.setdefault("##" + chr(c), len(vocab))
     return with_normalizer({
