@@ -138,7 +138,7 @@ def test_telling_code_points(alphabet, tmp_path, switches):
     compare(folder, reference, list(in_rows(points)))
 
 
-@pytest.mark.parametrize("switches", [DEFAULT, SWITCHES[5], SWITCHES[-1]], ids=name_of)
+@pytest.mark.parametrize("switches", [DEFAULT, SWITCHES[-1]], ids=name_of)
 def test_every_code_point(demo_doc, tmp_path, switches):
     folder, reference = make(demo_doc, tmp_path, **switches)
     compare(folder, reference, list(in_rows(corpus.code_points())))
@@ -162,7 +162,7 @@ def test_sentences(demo, sentences):
 @pytest.mark.parametrize("switches", SWITCHES, ids=name_of)
 def test_mixes(alphabet, tmp_path, mixes, switches):
     folder, reference = make(alphabet, tmp_path, **switches)
-    part = mixes if switches == DEFAULT else mixes[: len(mixes) // 10]
+    part = mixes if switches == DEFAULT else mixes[: len(mixes) // 20]
     compare(folder, reference, part)
 
 
@@ -175,7 +175,7 @@ def test_mixes_on_demo_vocabulary(demo, mixes):
 @pytest.mark.parametrize("limit", [3, 4, 5, 8, 9, 16, 31, 64])
 def test_truncation(demo, mixes, sentences, limit, side, special):
     reference = Tokenizer.from_file(str(demo / "tokenizer.json"))
-    texts = mixes[:300] + sentences[:300]
+    texts = mixes[:100] + sentences[:100]
     pairs = list(zip(texts, texts[::-1]))
     got = compare(demo, reference, texts, special | side, limit)
     got += compare(demo, reference, pairs, special | side, limit)
@@ -260,6 +260,6 @@ def test_vocab_txt(demo, tmp_path, mixes, config):
 
 
 @pytest.mark.parametrize("text", ["a" * (1 << 20), "word " * 200000, "\u0301" * 500000, "\U0001D165\u0334" * 150000,
-                                  "[" * (1 << 20), "世" * 300000, "é" * 500000], ids=lambda t: repr(t[:6]))
+                                  "[" * (1 << 18), "世" * 300000, "é" * 500000], ids=lambda t: repr(t[:6]))
 def test_a_megabyte(demo, text):
     compare(demo, Tokenizer.from_file(str(demo / "tokenizer.json")), [text])
