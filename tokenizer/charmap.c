@@ -132,17 +132,33 @@ static void note_growth(struct charmap *m, uint32_t cp) {
     m->max_growth = growth > m->max_growth ? growth : m->max_growth;
 }
 
+/* Nine in ten code points stand for themselves, whatever is switched on. */
+static bool is_plain(const struct unicode_row *facts) {
+    const unsigned changed = UNICODE_DROP | UNICODE_SPACE | UNICODE_MARK | UNICODE_DECOMPOSES;
+    return !(facts->facts & changed) && !facts->combining_class && !facts->to_lower;
+}
+
+static uint32_t plain_entry(const struct charmap *m, uint32_t cp, const struct unicode_row *facts) {
+    if (m->on.handle_chinese_chars && is_cjk(cp)) {
+        return entry_with(CHAR_CJK, 0);
+    }
+    return entry_with(facts->facts & UNICODE_PUNCT ? CHAR_PUNCT : CHAR_TEXT, 0);
+}
+
 void charmap_init(struct charmap *m, struct norm_switches on) {
     *m = (struct charmap){.on = on, .max_growth = 1};
     m->entries = xcalloc(N_CODE_POINTS, sizeof(*m->entries));
     for (uint32_t cp = 0; cp < N_CODE_POINTS; cp++) {
         struct unicode_row facts;
         unicode_facts(&facts, cp);
-        m->entries[cp] = work_out(m, cp, &facts) |
+        const bool plain = is_plain(&facts);
+        m->entries[cp] = (plain ? plain_entry(m, cp, &facts) : work_out(m, cp, &facts)) |
                          (facts.facts & UNICODE_SPACE ? ENTRY_IS_SPACE : 0U) |
                          (facts.facts & UNICODE_PUNCT ? ENTRY_IS_PUNCT : 0U) |
                          (facts.facts & UNICODE_WORD ? ENTRY_IS_WORD : 0U);
-        note_growth(m, cp);
+        if (!plain || entry_kind(m->entries[cp]) == CHAR_CJK) {
+            note_growth(m, cp);
+        }
     }
 }
 

@@ -68,6 +68,11 @@ static unsigned facts_of(uint32_t cp, utf8proc_category_t cat) {
     return is_ascii_punct(cp) ? facts | UNICODE_PUNCT : facts;
 }
 
+/* Hangul syllables are decomposed by arithmetic, everything else by table. */
+static bool may_decompose(uint32_t cp, const utf8proc_property_t *p) {
+    return p->decomp_seqindex != UINT16_MAX || (cp >= 0xAC00 && cp <= 0xD7A3);
+}
+
 void unicode_facts(struct unicode_row *out, uint32_t cp) {
     const struct unicode_row *row = row_find(cp);
     if (row) {
@@ -76,12 +81,14 @@ void unicode_facts(struct unicode_row *out, uint32_t cp) {
         return;
     }
     const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);
+    const bool has_case = p->lowercase_seqindex != UINT16_MAX;
     *out = (struct unicode_row){
         .first = cp,
         .last = cp,
-        .facts = (uint8_t)(facts_of(cp, (utf8proc_category_t)p->category) | UNICODE_DECOMPOSES),
+        .facts = (uint8_t)(facts_of(cp, (utf8proc_category_t)p->category) |
+                           (may_decompose(cp, p) ? UNICODE_DECOMPOSES : 0)),
         .combining_class = (uint8_t)p->combining_class,
-        .to_lower = utf8proc_tolower((utf8proc_int32_t)cp) - (utf8proc_int32_t)cp,
+        .to_lower = has_case ? utf8proc_tolower((utf8proc_int32_t)cp) - (utf8proc_int32_t)cp : 0,
     };
 }
 
