@@ -32,7 +32,7 @@ static enum status read_all(char *text, size_t len, int fd, const char *path, st
 enum status file_read(char **text, size_t *len, const char *path, size_t max_bytes,
                       struct error *err) {
     struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe waits for nobody
     if (fd < 0 || fstat(fd, &st)) {
         const int e = errno;
         if (fd >= 0) {

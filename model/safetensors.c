@@ -37,20 +37,21 @@ struct safetensors {
 
 static enum status map_file(struct shard *sh, const char *path, struct error *err) {
     struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe waits for nobody
     if (fd < 0) {
         return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     }
     enum status s = STATUS_OK;
     if (fstat(fd, &st)) {
         s = error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    } else if (!S_ISREG(st.st_mode) || st.st_size < LENGTH_BYTES) {
+    } else if (!S_ISREG(st.st_mode)) {
+        s = error_set(err, STATUS_IO, "%s: not a regular file", path);
+    } else if (st.st_size < LENGTH_BYTES) {
         s = error_set(err, STATUS_INVALID, "%s: %lld bytes are no safetensors file", path,
                       (long long)st.st_size);
     } else {
         sh->map_bytes = (size_t)st.st_size;
-        /* All of it is read at once by the checks, so it is mapped with its pages. */
-        void *p = mmap(NULL, sh->map_bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+        void *p = mmap(NULL, sh->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
         if (p == MAP_FAILED) {
             s = error_set(err, STATUS_IO, "%s: cannot map it: %s", path, strerror(errno));
         } else {
@@ -103,6 +104,9 @@ static enum status open_shard(struct safetensors *st, const char *file, struct e
     enum status s = map_file(sh, path, err);
     s = s ? s : read_header(sh, path, err);
     if (!s) {
+        /* The header says what the file's size says: now all of it is read at once, as the checks
+         * want it. A kernel that cannot do that reads page by page. */
+        madvise(sh->map, sh->map_bytes, MADV_POPULATE_READ);
         copy_unaligned(sh);
     }
     return s;

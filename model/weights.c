@@ -16,6 +16,7 @@
 struct loader {
     const struct model_config *cfg;
     const struct safetensors *file;
+    const char *dir; // where it lies, for errors
     struct backend *be;
     struct error *err;
     enum status status; // the first failure; after it every step is skipped
@@ -57,7 +58,8 @@ static struct host_tensor find(struct loader *ld, const char *name, int rows, in
     ld->status = safetensors_find(ld->file, &t, full, rows, cols, ld->err);
     if (!ld->status) {
         const int64_t start = time_now_ns();
-        ld->status = host_tensor_check_finite(&t, full, ld->err);
+        const enum status s = host_tensor_check_finite(&t, full, ld->err);
+        ld->status = s ? error_prefix(ld->err, s, "%s", ld->dir) : s;
         ld->check_ns += time_now_ns() - start;
     }
     return t;
@@ -180,7 +182,7 @@ enum status model_weights_load(struct model_weights *out, struct backend *be,
     }
     const int64_t mapped = time_now_ns();
     w.layers = xcalloc((size_t)w.n_layers, sizeof(*w.layers));
-    struct loader ld = {.cfg = cfg, .file = w.file, .be = be, .err = err};
+    struct loader ld = {.cfg = cfg, .file = w.file, .dir = dir, .be = be, .err = err};
     load_all(&ld, &w);
     if (ld.status) {
         model_weights_finish(&w);

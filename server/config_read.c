@@ -265,7 +265,7 @@ static enum status read_whole(int fd, char *bytes, size_t size, const char *path
     return STATUS_OK;
 }
 enum status config_read_file(struct config *c, const char *path, struct error *err) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe waits for nobody
     struct stat st;
     if (fd < 0 || fstat(fd, &st)) {
         const enum status s = error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));

@@ -63,15 +63,30 @@ static void set_model_name(struct engine *e, const struct config *cfg) {
     free(whole);
 }
 
-static enum status check_vocab(const struct engine *e, struct error *err) {
-    const int n = tokenizer_vocab_size(e->tokenizer);
-    if (n <= e->model.vocab_size) {
-        return STATUS_OK;
+/* Every number that the tokenizer can give has to have a row in the model's tables. */
+static enum status check_ids(struct engine *e, struct error *err) {
+    const int n = tokenizer_vocab_size(e->tokenizer), pad = tokenizer_pad_id(e->tokenizer);
+    const int n_types = tokenizer_n_types(e->tokenizer, false);
+    if (n > e->model.vocab_size) {
+        return error_set(err, STATUS_INVALID,
+                         "the tokenizer has %d token ids, but config.json's vocab_size is %d: the "
+                         "two are not of one model",
+                         n, e->model.vocab_size);
     }
-    return error_set(err, STATUS_INVALID,
-                     "the tokenizer has %d token ids, but config.json's vocab_size is %d: the two "
-                     "are not of one model",
-                     n, e->model.vocab_size);
+    if (pad >= e->model.vocab_size) {
+        return error_set(err, STATUS_INVALID,
+                         "tokenizer.json: padding.pad_id is %d, expected less than config.json's "
+                         "vocab_size, %d",
+                         pad, e->model.vocab_size);
+    }
+    if (n_types > e->model.type_vocab_size) {
+        return error_set(err, STATUS_INVALID,
+                         "tokenizer.json: post_processor.single has the type_id %d, expected less "
+                         "than config.json's type_vocab_size, %d",
+                         n_types - 1, e->model.type_vocab_size);
+    }
+    e->info.takes_pairs = tokenizer_n_types(e->tokenizer, true) <= e->model.type_vocab_size;
+    return STATUS_OK;
 }
 static enum status set_max_input(struct engine *e, const struct config *cfg, struct error *err) {
     const int said = tokenizer_max_length(e->tokenizer), wanted = cfg->model.max_input_tokens;
@@ -108,7 +123,7 @@ static enum status open_tokenizer_and_config(struct engine *e, const struct conf
         return s;
     }
     log_stage("tokenizer", ms_since(start_ns));
-    s = check_vocab(e, err);
+    s = check_ids(e, err);
     if (s) {
         return error_prefix(err, s, "%s", cfg->model.dir);
     }

@@ -25,6 +25,7 @@ struct engine_info {
     const char *backend, *backend_detail, *dtype; // "cpu", "avx2, 2 lanes", "float32"
     const char *model_name;                       // served name
     int max_input_tokens;
+    bool takes_pairs; // false: a second text would need a token type that the model has not
     int n_workers, n_threads;
     struct policy_config policy; // in force
     double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;

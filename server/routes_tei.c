@@ -75,6 +75,11 @@ static bool make_jobs(struct server_context *ctx, struct request *r, const struc
     }
     for (int i = 0; i < b->n_inputs; i++) {
         struct encoding e;
+        if (b->inputs[i].is_pair && !engine_get_info(engine)->takes_pairs) {
+            reply_error(r, REFUSE_TASK, "%s is a pair, which this model does not take",
+                        input_place(b->is_batch, i).text);
+            return false;
+        }
         if (!encode_input(&e, r, b, i, engine_tokenizer(engine), &opt) ||
             !make_job(&jobs[i], logits + (size_t)i * n_labels, r, &e,
                       input_place(b->is_batch, i).text)) {

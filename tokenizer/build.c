@@ -129,9 +129,10 @@ static void build_ascii(struct tokenizer *t) {
 /* A special token that the model has no row for would read past the embeddings. */
 static enum status check_template(const struct tokenizer *t, struct template *tmpl,
                                   const char *file, struct error *err) {
-    tmpl->n_special = 0;
+    tmpl->n_special = tmpl->n_types = 0;
     for (int i = 0; i < tmpl->n_parts; i++) {
         const struct template_part *p = &tmpl->parts[i];
+        tmpl->n_types = p->type_id >= tmpl->n_types ? p->type_id + 1 : tmpl->n_types;
         tmpl->n_special += p->what == PART_TOKEN;
         if (p->what == PART_TOKEN && (p->id < 0 || p->id >= t->n_tokens)) {
             return error_set(err, STATUS_INVALID,
@@ -211,6 +212,9 @@ const char *tokenizer_token(const struct tokenizer *t, int32_t id) {
 }
 int tokenizer_n_special(const struct tokenizer *t, bool pair) {
     return pair ? t->pair.n_special : t->single.n_special;
+}
+int tokenizer_n_types(const struct tokenizer *t, bool pair) {
+    return pair ? t->pair.n_types : t->single.n_types;
 }
 int32_t tokenizer_pad_id(const struct tokenizer *t) {
     return t->pad_id;

@@ -26,7 +26,7 @@ struct template_part {
 };
 struct template {
     struct template_part *parts; // owns
-    int n_parts, n_special;
+    int n_parts, n_special, n_types;
 };
 struct tokenizer {
     struct charmap chars;

@@ -36,15 +36,19 @@ static enum status read_all(struct file *f, int fd, size_t len, const char *path
     return STATUS_OK;
 }
 
-/* A file that is not there leaves `f` empty, and is no error here. */
+/* A file that is not there leaves `f` empty, and is no error here. A link to nothing is one: with
+ * tokenizer.json gone that way, vocab.txt alone might mean other ids. */
 static enum status read_file(struct file *f, const char *dir, const char *name, struct error *err) {
     char path[4096];
     struct stat st;
     snprintf(path, sizeof(path), "%s/%s", dir, name);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe waits for nobody
     if (fd < 0) {
-        return errno == ENOENT ? STATUS_OK
-                               : error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
+        const int e = errno;
+        return e == ENOENT && lstat(path, &st)
+                   ? STATUS_OK
+                   : error_set(err, STATUS_IO, "%s: %s%s", path, strerror(e),
+                               e == ENOENT ? " (a link to nothing)" : "");
     }
     enum status s = STATUS_OK;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_PARTS = 64 };
+enum { MAX_PARTS = 64, MAX_TYPE_IDS = 1 << 16 };
 
 static void set_parts(struct template *t, const struct template_part *parts, int n) {
     t->parts = xcalloc((size_t)n, sizeof(*parts));
@@ -69,7 +69,7 @@ static enum status add_special(struct reader *r, const cJSON *piece) {
     int32_t type = 0;
     const cJSON *ids = NULL, *id;
     enum status s = field_string(&name, piece, "id", true, r->at, r->err);
-    s = s ? s : field_int(&type, piece, "type_id", INT32_MAX, true, r->at, r->err);
+    s = s ? s : field_int(&type, piece, "type_id", MAX_TYPE_IDS, true, r->at, r->err);
     if (s) {
         return s;
     }
@@ -99,7 +99,7 @@ static enum status add_sequence(struct reader *r, const cJSON *piece) {
     const char *name = NULL;
     int32_t type = 0;
     enum status s = field_string(&name, piece, "id", true, r->at, r->err);
-    s = s ? s : field_int(&type, piece, "type_id", INT32_MAX, true, r->at, r->err);
+    s = s ? s : field_int(&type, piece, "type_id", MAX_TYPE_IDS, true, r->at, r->err);
     if (!s && strcmp(name, "A") != 0 && strcmp(name, "B") != 0) {
         s = field_wrong(field_member(piece, "id"), "id", "\"A\" or \"B\"", r->at, r->err);
     }

@@ -56,6 +56,7 @@ int tokenizer_vocab_size(const struct tokenizer *t); // ids are below this
 const char *tokenizer_token(const struct tokenizer *t,
                             int32_t id);                       // the entry, "##ing"; NULL: none
 int tokenizer_n_special(const struct tokenizer *t, bool pair); // tokens the template adds
+int tokenizer_n_types(const struct tokenizer *t, bool pair);   // token_type_ids are below this
 int32_t tokenizer_pad_id(const struct tokenizer *t);           // 0 where none is named
 int tokenizer_max_length(
     const struct tokenizer *t); // tokenizer_config.json's model_max_length; 0: not said

@@ -49,6 +49,7 @@ static void open_engine(const char *model) {
                                        .dtype = "float32",
                                        .model_name = model,
                                        .max_input_tokens = 16,
+                                       .takes_pairs = true,
                                        .n_workers = 1,
                                        .n_threads = 2};
     engine.info.policy = (struct policy_config){
@@ -183,6 +184,12 @@ static void a_pair_has_two_types(void **state) {
     assert_int_equal(j->token_type_ids[3], 0);
     assert_int_equal(j->token_type_ids[4], 1);
     assert_int_equal(j->token_type_ids[5], 1);
+}
+static void a_model_of_one_token_type_takes_no_pairs(void **state) {
+    engine.info.takes_pairs = false;
+    predict("{\"inputs\":[[\"good film\"],[\"good\",\"bad\"]]}");
+    assert_int_equal(request.reply.http_status, 424);
+    assert_non_null(strstr(body_of(&request), "inputs[1] is a pair"));
 }
 static void a_batch_is_a_list_of_lists(void **state) {
     predict("{\"inputs\":[[\"a\"],[\"good\",\"film\"],[\"bad\"]],\"raw_scores\":true}");
@@ -386,6 +393,7 @@ int main(void) {
         cmocka_unit_test(paths_and_methods),
         cmocka_unit_test_setup_teardown(one_text_makes_one_job, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pair_has_two_types, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_model_of_one_token_type_takes_no_pairs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_batch_is_a_list_of_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(scores_fall_and_add_up, setup, teardown),
         cmocka_unit_test_setup_teardown(white_space_is_just_special_tokens, setup, teardown),
