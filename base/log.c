@@ -59,18 +59,38 @@ static void put(struct line *l, const char *bytes, size_t n) {
     memcpy(l->text + l->len, bytes, n < room ? n : room);
     l->len += n < room ? n : room;
 }
+/* Bytes of the UTF-8 sequence at `s`, of which `left` are there; 0 when it is not valid. */
+static size_t sequence_bytes(const unsigned char *s, size_t left) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t n = s[0] < 0x80 ? 1 : s[0] < 0xC0 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (n > left || s[0] > 0xF4) {
+        return 0;
+    }
+    uint32_t v = n > 1 ? s[0] & (0x7Fu >> n) : s[0];
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+        v = v << 6 | (s[i] & 0x3F);
+    }
+    return v < least[n] || v > 0x10FFFF || (v >= 0xD800 && v < 0xE000) ? 0 : n;
+}
 static void put_escaped(struct line *l, const char *s) {
     const size_t whole = s ? strlen(s) : 0, n = whole < STRING_BYTES ? whole : STRING_BYTES;
     put(l, "\"", 1);
-    for (size_t i = 0; i < n && l->len < LINE_BYTES - 64; i++) {
+    for (size_t i = 0, used; i < n && l->len < LINE_BYTES - 64; i += used) {
         char code[8];
         const unsigned char c = (unsigned char)s[i];
-        if (c == '"' || c == '\\') {
+        const size_t valid = sequence_bytes((const unsigned char *)s + i, n - i);
+        used = valid ? valid : 1;
+        if (!valid) { // a path may hold any byte, a line of JSON may not
+            put(l, "\xEF\xBF\xBD", 3);
+        } else if (c == '"' || c == '\\') {
             put(l, (char[]){'\\', (char)c}, 2);
         } else if (c < 0x20 || c == 0x7f) {
             put(l, code, (size_t)snprintf(code, sizeof(code), "\\u%04x", c));
         } else {
-            put(l, s + i, 1);
+            put(l, s + i, used);
         }
     }
     put(l, "\"", 1);

@@ -98,6 +98,12 @@ enum status buckets_set_json(struct config *c, const cJSON *value, const cJSON *
         if (s) {
             return s;
         }
+        if (n > 0 && list[n].up_to <= list[n - 1].up_to) { // told here, where the place is known
+            return error_set(err, STATUS_INVALID,
+                             "batching.buckets[%d].up_to is %d and follows %d: list buckets by "
+                             "rising up_to",
+                             n, list[n].up_to, list[n - 1].up_to);
+        }
         n++;
     }
     if (n == 0) {

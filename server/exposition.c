@@ -7,16 +7,20 @@
 #include <stdio.h>
 #include <string.h>
 
-/* HELP escapes backslash and newline, a label's value the double quote too. */
+/* HELP escapes backslash and newline, a label's value the double quote too. A name from outside may
+ * be no UTF-8, and one wrong byte would make the whole page unreadable. */
 static void write_escaped(struct json_writer *w, const char *text, bool is_label) {
-    for (; *text; text++) {
+    for (size_t left = strlen(text); left > 0;) {
+        const size_t n = json_utf8_sequence(text, left), used = n ? n : 1;
         if (*text == '\n') {
             json_write_raw(w, "\\n");
         } else {
             const bool is_special = *text == '\\' || (is_label && *text == '"');
             json_write_raw(w, is_special ? "\\" : "");
-            json_write_bytes(w, text, 1);
+            json_write_bytes(w, n ? text : "\xEF\xBF\xBD", n ? n : 3);
         }
+        text += used;
+        left -= used;
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define WRONG "\xEF\xBF\xBD" // U+FFFD
 static void lines_are_json_and_escaped(void **state) {
     int ends[2];
     char text[8192];
@@ -14,7 +15,8 @@ static void lines_are_json_and_escaped(void **state) {
     assert_int_equal(log_start(ends[1], NULL), STATUS_OK);
     log_event(LOG_DEBUG, "hidden", LOG_INT("n", 1));
     log_event(LOG_INFO, "ready", LOG_INT("port", 8080), LOG_STR("path", "a\"b\\c\n"),
-              LOG_NUM("ms", 1.5), LOG_FLAG("on", true));
+              LOG_NUM("ms", 1.5), LOG_FLAG("on", true),
+              LOG_STR("dir", "\xC3\xA9\xFF\xE2\x82|\xED\xA0\x80\xF0\x9F\x98\x80\xC0\xAF"));
     log_stop();
     close(ends[1]);
     const ssize_t n = read(ends[0], text, sizeof(text) - 1);
@@ -22,8 +24,11 @@ static void lines_are_json_and_escaped(void **state) {
     assert_true(n > 0);
     text[n] = 0;
     assert_null(strstr(text, "hidden"));
-    assert_non_null(strstr(text, "\"level\":\"info\",\"event\":\"ready\",\"port\":8080,"
-                                 "\"path\":\"a\\\"b\\\\c\\u000a\",\"ms\":1.5,\"on\":true}\n"));
+    assert_non_null(strstr(
+        text,
+        "\"level\":\"info\",\"event\":\"ready\",\"port\":8080,"
+        "\"path\":\"a\\\"b\\\\c\\u000a\",\"ms\":1.5,\"on\":true,\"dir\":\"\xC3\xA9" WRONG WRONG
+            WRONG "|" WRONG WRONG WRONG "\xF0\x9F\x98\x80" WRONG WRONG "\"}\n"));
     assert_memory_equal(text, "{\"time\":\"20", 11);
 }
 static void an_unread_log_drops_and_counts(void **state) {

@@ -129,6 +129,8 @@ static void test_wrong_buckets(void **state) {
     REFUSE("{\"batching\": {\"buckets\": []}}", "batching.buckets", "empty");
     REFUSE("{\"batching\": {\"buckets\": 5}}", "batching.buckets", "the number 5", "a list");
     REFUSE("{\"batching\": {\"buckets\": [5]}}", "buckets[0]", "up_to");
+    REFUSE("{\"batching\": {\"buckets\": [{\"up_to\": 64}, {\"up_to\": 32}]}}", "f.jsonc:1",
+           "buckets[1].up_to is 32 and follows 64");
     REFUSE("{\"batching\": {\"buckets\": [{\"max_wait_ms\": 1}]}}", "buckets[0]", "up_to");
     REFUSE("{\"batching\": {\"buckets\": [{\"up_to\": 0}]}}", "buckets[0].up_to: 0", "1 to");
     REFUSE("{\"batching\": {\"buckets\": [{\"up_to\": \"8\"}]}}", "buckets[0].up_to", "no number");
@@ -282,7 +284,8 @@ static void test_check(void **state) {
     struct error err;
     (void)state;
     config_defaults(&c);
-    assert_int_equal(config_set(&c, "buckets", "[{\"up_to\": 64}, {\"up_to\": 32}]", &err), 0);
+    assert_int_equal(config_set(&c, "buckets", "[{\"up_to\": 64}, {\"up_to\": 65}]", &err), 0);
+    c.batching.buckets[1].up_to = 32; // no text can say that
     assert_int_equal(config_check(&c, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "batching.buckets"));
     c.batching.mode = BATCH_NONE; // has no use for buckets, and still

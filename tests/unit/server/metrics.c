@@ -11,7 +11,7 @@ static struct policy_config policy = {
     .mode = BATCH_PACKED, .buckets = {{.up_to = 32}, {.up_to = 512}}, .n_buckets = 2};
 static struct metrics_view view = {.policy = &policy,
                                    .batcher = {.n_queued = {3, 4}, .queued_tokens = 99},
-                                   .model_name = "a \"b\"\\c\nd",
+                                   .model_name = "a \"b\"\\c\nd\xC3\xA9\xFF",
                                    .backend = "cpu",
                                    .dtype = "float32"};
 static int setup(void **state) {
@@ -128,7 +128,8 @@ static void histograms_are_cumulative_and_in_seconds(void **state) {
 }
 static void labels_are_escaped(void **state) {
     const char *text = text_of(&view);
-    assert_non_null(strstr(text, "\nberth_model_info{model=\"a \\\"b\\\"\\\\c\\nd\"} 1\n"));
+    assert_non_null(
+        strstr(text, "\nberth_model_info{model=\"a \\\"b\\\"\\\\c\\nd\xC3\xA9\xEF\xBF\xBD\"} 1\n"));
     assert_non_null(strstr(text, "\nberth_backend_info{backend=\"cpu\",dtype=\"float32\"} 1\n"));
 }
 static void without_a_model_the_rest_is_told(void **state) {
