@@ -145,6 +145,20 @@ static uint32_t plain_entry(const struct charmap *m, uint32_t cp, const struct u
     return entry_with(facts->facts & UNICODE_PUNCT ? CHAR_PUNCT : CHAR_TEXT, 0);
 }
 
+/* Most of the code space is long rows of unassigned code points: what the first of a row becomes
+ * holds for all, where it is a plain entry that does not name it. Returns the last one filled. */
+static uint32_t fill_like(struct charmap *m, uint32_t cp, const struct unicode_row *facts) {
+    const enum char_kind kind = entry_kind(m->entries[cp]);
+    const bool plain =
+        kind <= CHAR_DROP && !facts->to_lower && !(facts->facts & UNICODE_DECOMPOSES);
+    const bool cjk = is_cjk(cp);
+    while (plain && cp < facts->last && is_cjk(cp + 1) == cjk) {
+        m->entries[cp + 1] = m->entries[cp];
+        cp++;
+    }
+    return cp;
+}
+
 void charmap_init(struct charmap *m, struct norm_switches on) {
     *m = (struct charmap){.on = on, .max_growth = 1};
     m->entries = xcalloc(N_CODE_POINTS, sizeof(*m->entries));
@@ -159,6 +173,7 @@ void charmap_init(struct charmap *m, struct norm_switches on) {
         if (!plain || entry_kind(m->entries[cp]) == CHAR_CJK) {
             note_growth(m, cp);
         }
+        cp = fill_like(m, cp, &facts);
     }
 }
 

@@ -77,7 +77,6 @@ void unicode_facts(struct unicode_row *out, uint32_t cp) {
     const struct unicode_row *row = row_find(cp);
     if (row) {
         *out = *row;
-        out->first = out->last = cp;
         return;
     }
     const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);

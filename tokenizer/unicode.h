@@ -21,7 +21,7 @@ struct unicode_row { // facts of the code points first..last
     uint8_t facts, combining_class;
     int32_t to_lower; // distance to the lower case
 };
-/* Fills `out` (first and last are set to `cp`). */
+/* Fills `out`; first and last bound the code points around `cp` that are known to be like it. */
 void unicode_facts(struct unicode_row *out, uint32_t cp);
 /* The full canonical decomposition, at most MAX_DECOMPOSED code points; returns how many. */
 size_t unicode_decompose(uint32_t out[MAX_DECOMPOSED], uint32_t cp);
