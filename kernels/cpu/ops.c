@@ -4,6 +4,7 @@
  * will read, so each begins with a barrier, unless nothing was written since the last. An axis may
  * be cut one way and the other the other way (many tokens, few sequences): cpu_begin() keeps both
  * apart. */
+#include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
 #include <string.h>
 
