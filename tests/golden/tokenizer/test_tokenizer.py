@@ -69,10 +69,10 @@ def compare(folder, reference, inputs, options=SPECIAL, max_tokens=0):
             pytest.fail(f"{where}\ntoken {at}\nwant {w.tokens[max(0, at - 5) : at + 9]}\ngot  {mine[max(0, at - 5) : at + 9]}")
         assert g.types.tolist() == w.type_ids, where
         assert g.special.tolist() == w.special_tokens_mask, where
-        sequences = [s or 0 for s in w.sequence_ids] if not max_tokens else g.sequence.tolist()
-        assert g.sequence.tolist() == sequences, where
+        if isinstance(text, tuple) and not max_tokens:  # a cut encoding has forgotten them
+            assert g.sequence.tolist() == [s or 0 for s in w.sequence_ids], where
         texts = text if isinstance(text, tuple) else (text, "")
-        spans = np.array(w.offsets, int).reshape(-1, 2)
+        spans = np.fromiter(itertools.chain.from_iterable(w.offsets), int).reshape(-1, 2)
         for i, t in enumerate(texts):
             mine = (g.sequence == i) & (g.special == 0)
             bytes_at = byte_positions(t)
@@ -132,10 +132,12 @@ def in_rows(points, row=200):
 
 
 @pytest.mark.parametrize("switches", SWITCHES, ids=name_of)
-def test_telling_code_points(alphabet, tmp_path, switches):
+def test_switches(alphabet, tmp_path, mixes, switches):
+    """On a vocabulary of single characters: ids show what each became."""
     folder, reference = make(alphabet, tmp_path, **switches)
     points = [c for c in corpus.code_points() if corpus.is_telling(c)]
     compare(folder, reference, list(in_rows(points)))
+    compare(folder, reference, mixes if switches == DEFAULT else mixes[: len(mixes) // 20])
 
 
 @pytest.mark.parametrize("switches", [DEFAULT, SWITCHES[-1]], ids=name_of)
@@ -157,13 +159,6 @@ def test_code_points_between_marks(alphabet, tmp_path):
 
 def test_sentences(demo, sentences):
     compare(demo, Tokenizer.from_file(str(demo / "tokenizer.json")), sentences)
-
-
-@pytest.mark.parametrize("switches", SWITCHES, ids=name_of)
-def test_mixes(alphabet, tmp_path, mixes, switches):
-    folder, reference = make(alphabet, tmp_path, **switches)
-    part = mixes if switches == DEFAULT else mixes[: len(mixes) // 20]
-    compare(folder, reference, part)
 
 
 def test_mixes_on_demo_vocabulary(demo, mixes):
