@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 
 int32_t spec_find(const struct tokenizer_spec *spec, const char *token) {
     int32_t id = -1;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tests/unit/test.h"
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 
 #define VOCAB                                                                                       \
     "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n##s\n!\nun\n##aff\n##able\ncafe\n世\na\n##" \
