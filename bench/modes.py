@@ -122,7 +122,9 @@ def main():
         sys.exit("modes: wrk is not installed; this installs it: deploy/packages.sh install bench")
     rows = run(args)
     date = datetime.date.today().isoformat()
-    stem = os.path.join(ROOT, "bench", "results", f"modes-{date}")
+    results = os.path.join(ROOT, "bench", "results")
+    os.makedirs(results, exist_ok=True)
+    stem = os.path.join(results, f"modes-{date}")
     with open(stem + ".csv", "w", newline="", encoding="utf-8") as f:
         writer = csv.DictWriter(f, rows[0].keys(), lineterminator="\n")
         writer.writeheader()

@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-BERTH = os.path.join(ROOT, "build-release", "server", "berth")
+BERTH = os.path.join(ROOT, "build-release", "berth")
 MODEL = os.path.join(ROOT, "build", "demo-model")
 READY_TIMEOUT_S, STOP_TIMEOUT_S = 30, 30
 SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.M)

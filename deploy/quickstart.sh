@@ -12,7 +12,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 build=$root/build-release
-berth=$build/server/berth
+berth=$build/berth
 model=$root/build/demo-model
 ready_timeout_s=30
 stop_timeout_s=30
@@ -90,7 +90,7 @@ build_release() {
         meson setup "$build" "$root" -Dtests=disabled -Dwerror=false >"$build/setup.log" ||
             { cat "$build/setup.log" && fail "meson setup failed"; }
     fi
-    ninja -C "$build" server/berth || fail "the build failed"
+    ninja -C "$build" berth || fail "the build failed"
 }
 
 fetch_model() {

@@ -160,6 +160,7 @@ static enum status load_weights(struct engine *e, const struct config *cfg, stru
     log_stage("map", times.map_ms);
     log_stage("check", times.check_ms);
     log_stage("convert", times.convert_ms);
+    log_stage("tune", e->info.tune_ms); // 0: one kernel an ISA, nothing to choose by timing yet
     return STATUS_OK;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 
 int32_t spec_find(const struct tokenizer_spec *spec, const char *token) {
     int32_t id = -1;
@@ -143,12 +143,18 @@ static enum status check_template(const struct tokenizer *t, struct template *tm
     return STATUS_OK;
 }
 
-enum status tokenizer_build(struct tokenizer **out, struct tokenizer_spec *spec, const char *file,
-                            struct error *err) {
-    struct tokenizer *t = xcalloc(1, sizeof(*t));
+static int32_t find_pad(const struct tokenizer *t, const struct tokenizer_spec *spec) {
+    for (int i = 0; i < t->n_tokens && spec->pad_token; i++) {
+        if (t->tokens[i] && !strcmp(t->tokens[i], spec->pad_token)) {
+            return i;
+        }
+    }
+    return spec->pad_id;
+}
+
+/* Vocabulary, added tokens and templates; they become the tokenizer's own. */
+static void take_over(struct tokenizer *t, struct tokenizer_spec *spec, const char *file) {
     const int32_t n_different = build_trie(t, spec);
-    charmap_init(&t->chars, spec->norm);
-    build_ascii(t);
     t->max_word_chars = spec->max_word_chars;
     t->max_length = spec->max_length;
     t->unk_id = trie_find(&t->vocab, spec->unk_token, strlen(spec->unk_token));
@@ -160,23 +166,28 @@ enum status tokenizer_build(struct tokenizer **out, struct tokenizer_spec *spec,
     t->pool = spec->pool;
     index_tokens(t, spec); // reads spec->pool
     spec->pool = NULL;
+    t->pad_id = find_pad(t, spec);
     t->single = spec->single;
     t->pair = spec->pair;
     spec->single = spec->pair = (struct template){.parts = NULL};
-    t->pad_id = spec->pad_id;
-    for (int i = 0; i < t->n_tokens && spec->pad_token; i++) {
-        if (t->tokens[i] && !strcmp(t->tokens[i], spec->pad_token)) {
-            t->pad_id = i;
-        }
-    }
+}
+
+enum status tokenizer_build(struct tokenizer **out, struct tokenizer_spec *spec, const char *file,
+                            struct error *err) {
+    struct tokenizer *t = xcalloc(1, sizeof(*t));
     enum status s = STATUS_OK;
+    take_over(t, spec, file);
     if (t->unk_id < 0) {
         s = error_set(err, STATUS_INVALID, "%s: unk_token \"%s\" is not in the vocabulary", file,
                       spec->unk_token);
     }
     s = s ? s : check_template(t, &t->single, file, err);
     s = s ? s : check_template(t, &t->pair, file, err);
-    s = s ? s : added_init(t, file, err);
+    if (!s) { // the slow part, once all else is right
+        charmap_init(&t->chars, spec->norm);
+        build_ascii(t);
+        s = added_init(t, file, err);
+    }
     if (s) {
         tokenizer_close(t);
         return s;

@@ -40,15 +40,18 @@ static void outcome_add(struct outcome *o, uint32_t cp, unsigned class, bool sta
     o->has_run |= stays && class;
 }
 
-static void decompose(struct outcome *o, const struct norm_switches *on, uint32_t cp) {
+static void decompose(struct outcome *o, const struct norm_switches *on, uint32_t cp,
+                      const struct unicode_row *facts) {
     uint32_t parts[MAX_DECOMPOSED] = {cp}, low[2];
-    const size_t n = on->strip_accents ? unicode_decompose(parts, cp) : 1;
+    const size_t n = on->strip_accents ? unicode_decompose(parts, cp, facts) : 1;
     for (size_t i = 0; i < n; i++) {
-        struct unicode_row facts;
-        unicode_facts(&facts, parts[i]);
-        const bool stays = !(on->strip_accents && (facts.facts & UNICODE_MARK));
-        const unsigned class = on->strip_accents ? facts.combining_class : 0;
-        const size_t n_low = on->lowercase ? unicode_lower(low, parts[i]) : 0;
+        struct unicode_row part = *facts;
+        if (parts[i] != cp) {
+            unicode_facts(&part, parts[i]);
+        }
+        const bool stays = !(on->strip_accents && (part.facts & UNICODE_MARK));
+        const unsigned class = on->strip_accents ? part.combining_class : 0;
+        const size_t n_low = on->lowercase ? unicode_lower(low, parts[i], &part) : 0;
         outcome_add(o, n_low ? low[0] : parts[i], class, stays);
         if (n_low == 2) {
             outcome_add(o, low[1], 0, stays);
@@ -74,9 +77,10 @@ static uint32_t add_items(struct charmap *m, const struct outcome *o) {
     return at;
 }
 
-static enum char_kind kind_of_one(uint32_t becomes) {
-    struct unicode_row facts;
-    unicode_facts(&facts, becomes);
+static enum char_kind kind_of_one(uint32_t becomes, uint32_t cp, struct unicode_row facts) {
+    if (becomes != cp) {
+        unicode_facts(&facts, becomes);
+    }
     return facts.facts & UNICODE_SPACE   ? CHAR_SPACE
            : facts.facts & UNICODE_PUNCT ? CHAR_PUNCT
                                          : CHAR_TEXT;
@@ -94,7 +98,7 @@ static uint32_t work_out(struct charmap *m, uint32_t cp, const struct unicode_ro
     if (m->on.clean_text && (facts->facts & UNICODE_SPACE)) {
         return entry_with(CHAR_SPACE, (uint32_t)' ' - cp);
     }
-    decompose(&o, &m->on, cp);
+    decompose(&o, &m->on, cp, facts);
     if (o.has_run || o.n_stay != 1) {
         const enum char_kind kind = o.has_run ? CHAR_RUN : o.n_stay ? CHAR_SEQ : CHAR_EMPTY;
         return entry_with(kind, add_items(m, &o));
@@ -105,7 +109,7 @@ static uint32_t work_out(struct charmap *m, uint32_t cp, const struct unicode_ro
     }
     const uint32_t becomes = o.items[i] & ITEM_CODE_POINT;
     const bool cjk = m->on.handle_chinese_chars && is_cjk(cp);
-    return entry_with(cjk ? CHAR_CJK : kind_of_one(becomes), becomes - cp);
+    return entry_with(cjk ? CHAR_CJK : kind_of_one(becomes, cp, *facts), becomes - cp);
 }
 
 static size_t bytes_out(const struct charmap *m, uint32_t entry, uint32_t cp) {
@@ -145,6 +149,20 @@ static uint32_t plain_entry(const struct charmap *m, uint32_t cp, const struct u
     return entry_with(facts->facts & UNICODE_PUNCT ? CHAR_PUNCT : CHAR_TEXT, 0);
 }
 
+/* Most of the code space is long rows of unassigned code points: what the first of a row becomes
+ * holds for all, where it is a plain entry that does not name it. Returns the last one filled. */
+static uint32_t fill_like(struct charmap *m, uint32_t cp, const struct unicode_row *facts) {
+    const enum char_kind kind = entry_kind(m->entries[cp]);
+    const bool plain =
+        kind <= CHAR_DROP && !facts->to_lower && !(facts->facts & UNICODE_DECOMPOSES);
+    const bool cjk = is_cjk(cp);
+    while (plain && cp < facts->last && is_cjk(cp + 1) == cjk) {
+        m->entries[cp + 1] = m->entries[cp];
+        cp++;
+    }
+    return cp;
+}
+
 void charmap_init(struct charmap *m, struct norm_switches on) {
     *m = (struct charmap){.on = on, .max_growth = 1};
     m->entries = xcalloc(N_CODE_POINTS, sizeof(*m->entries));
@@ -159,6 +177,7 @@ void charmap_init(struct charmap *m, struct norm_switches on) {
         if (!plain || entry_kind(m->entries[cp]) == CHAR_CJK) {
             note_growth(m, cp);
         }
+        cp = fill_like(m, cp, &facts);
     }
 }
 

@@ -2,7 +2,7 @@
  * they stand. */
 #ifndef BERTH_TOKENIZER_CONFIG_H
 #define BERTH_TOKENIZER_CONFIG_H
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 #include "tokenizer/fields.h"
 
 /* An object with content and flags. `required`: the flags must be there; else they default to a

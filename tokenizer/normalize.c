@@ -57,9 +57,11 @@ static const uint32_t *items_of(const struct charmap *m, uint32_t cp, uint32_t *
         *n = m->items[e >> ENTRY_SHIFT];
         return m->items + (e >> ENTRY_SHIFT) + 1;
     }
-    *n = kind == CHAR_DROP || kind == CHAR_SPACE ? 0 : (uint32_t)unicode_decompose(scratch, cp);
+    struct unicode_row facts;
+    unicode_facts(&facts, cp);
+    *n = kind == CHAR_DROP || kind == CHAR_SPACE ? 0
+                                                 : (uint32_t)unicode_decompose(scratch, cp, &facts);
     for (uint32_t i = 0; i < *n; i++) { // its marks are all stripped: only their classes count
-        struct unicode_row facts;
         unicode_facts(&facts, scratch[i]);
         scratch[i] = (uint32_t)facts.combining_class << ITEM_CLASS_SHIFT | (i ? ITEM_FOLLOWS : 0U);
     }

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 
 enum { MAX_FILE_BYTES = 512 << 20 };
 

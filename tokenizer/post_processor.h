@@ -1,7 +1,7 @@
 /* post_processor.h - reads the templates that put special tokens around the texts. */
 #ifndef BERTH_TOKENIZER_POST_PROCESSOR_H
 #define BERTH_TOKENIZER_POST_PROCESSOR_H
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 #include "tokenizer/fields.h"
 
 /* A TemplateProcessing object. */

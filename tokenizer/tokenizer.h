@@ -1,7 +1,8 @@
 /* tokenizer.h - text to token ids, as the model's own tokenizer files say.
  * Threads: a tokenizer is read-only after tokenizer_open(); encode from any thread.
  * Memory:  tokenizer_open() allocates; tokenizer_encode() takes all it needs from the caller's
- * arena. Time:    linear in the bytes of the input, whatever they are. */
+ *          arena, and leaves only the encoding there.
+ * Time:    linear in the bytes of the input, whatever they are. */
 #ifndef BERTH_TOKENIZER_TOKENIZER_H
 #define BERTH_TOKENIZER_TOKENIZER_H
 #include "base/arena.h"
@@ -22,8 +23,9 @@ struct text { // borrowed, valid UTF-8, need not end in NUL
     const char *bytes;
     size_t len;
 };
-/* Which part of the input is cut off when it is too long. A pair is cut longest first: one token at
- * a time from the longer of the two (the first on ties is kept longer, as `tokenizers` does). */
+/* Which part of the input is cut off when it is too long. Of a pair, the shorter text keeps all it
+ * can; when both must shrink they share the room, and an odd token goes to the longer (on ties to
+ * the second), as in `tokenizers`. */
 enum truncation_side { TRUNCATE_RIGHT, TRUNCATE_LEFT };
 struct encode_options {
     int max_tokens; // special tokens counted; 0: no limit
@@ -45,8 +47,8 @@ struct encoding {                        // arrays borrowed from the arena
 };
 /* Encodes `first`, or the pair of `first` and `second` (NULL: no pair). Errors: STATUS_TOO_LONG
  * when max_tokens is passed and truncate is false (out->n_tokens_uncut is set, the reason has both
- * counts), STATUS_NO_MEMORY when the arena is full. Special tokens written out in the text are
- * recognised, as `tokenizers` does. */
+ * counts) or when max_tokens leaves no room for the special tokens, STATUS_NO_MEMORY when the arena
+ * is full. Special tokens written out in the text are recognised, as `tokenizers` does. */
 MUST_CHECK enum status tokenizer_encode(const struct tokenizer *t, struct encoding *out,
                                         const struct text *first, const struct text *second,
                                         const struct encode_options *opt, struct arena *arena,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tokenizer/config.h"
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 #include "tokenizer/fields.h"
 #include "tokenizer/post_processor.h"
 

@@ -77,7 +77,6 @@ void unicode_facts(struct unicode_row *out, uint32_t cp) {
     const struct unicode_row *row = row_find(cp);
     if (row) {
         *out = *row;
-        out->first = out->last = cp;
         return;
     }
     const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)cp);
@@ -92,12 +91,12 @@ void unicode_facts(struct unicode_row *out, uint32_t cp) {
     };
 }
 
-size_t unicode_decompose(uint32_t out[MAX_DECOMPOSED], uint32_t cp) {
-    const struct unicode_row *row = row_find(cp);
+size_t unicode_decompose(uint32_t out[MAX_DECOMPOSED], uint32_t cp,
+                         const struct unicode_row *facts) {
     utf8proc_int32_t parts[MAX_DECOMPOSED];
     int last_class = 0;
     out[0] = cp;
-    if (row && !(row->facts & UNICODE_DECOMPOSES)) {
+    if (!(facts->facts & UNICODE_DECOMPOSES)) {
         return 1;
     }
     const utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)cp, parts, MAX_DECOMPOSED,
@@ -111,10 +110,8 @@ size_t unicode_decompose(uint32_t out[MAX_DECOMPOSED], uint32_t cp) {
     return (size_t)n;
 }
 
-size_t unicode_lower(uint32_t out[2], uint32_t cp) {
-    struct unicode_row row;
-    unicode_facts(&row, cp);
-    out[0] = cp + (uint32_t)row.to_lower;
+size_t unicode_lower(uint32_t out[2], uint32_t cp, const struct unicode_row *facts) {
+    out[0] = cp + (uint32_t)facts->to_lower;
     out[1] = 0x307;             // only U+0130, the dotted capital I, becomes two:
     return cp == 0x130 ? 2 : 1; // i and a combining dot (SpecialCasing.txt)
 }

@@ -21,12 +21,14 @@ struct unicode_row { // facts of the code points first..last
     uint8_t facts, combining_class;
     int32_t to_lower; // distance to the lower case
 };
-/* Fills `out` (first and last are set to `cp`). */
+/* Fills `out`; first and last bound the code points around `cp` that are known to be like it. */
 void unicode_facts(struct unicode_row *out, uint32_t cp);
-/* The full canonical decomposition, at most MAX_DECOMPOSED code points; returns how many. */
-size_t unicode_decompose(uint32_t out[MAX_DECOMPOSED], uint32_t cp);
-/* The lower case, one or two code points; returns how many. */
-size_t unicode_lower(uint32_t out[2], uint32_t cp);
+/* The full canonical decomposition of a code point with these facts, at most MAX_DECOMPOSED code
+ * points; returns how many. */
+size_t unicode_decompose(uint32_t out[MAX_DECOMPOSED], uint32_t cp,
+                         const struct unicode_row *facts);
+/* The lower case of a code point with these facts, one or two; returns how many. */
+size_t unicode_lower(uint32_t out[2], uint32_t cp, const struct unicode_row *facts);
 
 /* Reads the code point at p < end into *cp and returns its bytes; never reads past `end`. What is
  * not UTF-8 counts as U+FFFD: the caller has checked, this only keeps memory safe. */

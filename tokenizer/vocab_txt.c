@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "tokenizer/config.h"
-#include "tokenizer/internal.h"
+#include "tokenizer/spec.h"
 
 static bool is_space(const char *from, const char *at, const char *end) {
     struct unicode_row facts;

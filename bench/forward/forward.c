@@ -30,6 +30,7 @@ struct engine {
     struct encoder *e;
     int32_t *ids, *zeros, *cu_seqlens, *seq_lens; // the batch that is being timed
     float *logits;
+    int64_t op_ns[N_OP_KINDS]; // of all passes
 };
 struct work { // sequences of a pass, and how long passes took
     const int *lens;
@@ -162,11 +163,16 @@ static double run_pass(struct engine *g, const int *lens, int n_seqs) {
     const struct token_batch b = {
         g->ids, g->zeros, g->cu_seqlens, g->seq_lens, n_seqs, g->cu_seqlens[n_seqs], longest};
     struct error err;
+    struct op_times times;
     const int64_t start = time_now_ns();
-    if (encoder_forward(g->e, g->logits, &b, NULL, &err)) {
+    if (encoder_forward(g->e, g->logits, &b, &times, &err)) {
         die("encoder_forward", err.text);
     }
-    return (double)(time_now_ns() - start) / NS_PER_MS;
+    const int64_t end = time_now_ns();
+    for (int kind = 0; kind < N_OP_KINDS; kind++) {
+        g->op_ns[kind] += times.ns[kind];
+    }
+    return (double)(end - start) / NS_PER_MS;
 }
 
 static double gflop_of(const struct model_config *c, const int *lens, int n_seqs) {
@@ -262,6 +268,17 @@ static int count_fitting(const int *lens, int n, int max_rows) {
     return taken;
 }
 
+static void print_shares(const struct options *o, const struct engine *g) {
+    int64_t total = 0;
+    for (int kind = 0; kind < N_OP_KINDS; kind++) {
+        total += g->op_ns[kind];
+    }
+    for (int kind = 0; kind < N_OP_KINDS && !o->csv; kind++) {
+        printf("%s %.1f %%%s", op_kind_names[kind], 100.0 * (double)g->op_ns[kind] / (double)total,
+               kind + 1 < N_OP_KINDS ? ", " : "\n");
+    }
+}
+
 static void bench_mix(const struct options *o) {
     int *lens = xcalloc(MAX_LENGTHS, sizeof(*lens));
     const int n = read_lengths(lens, o->lengths_file);
@@ -293,6 +310,7 @@ static void bench_mix(const struct options *o) {
                     "%.1f sequences/s, %.0f tokens/s, %.1f GFLOP/s\n",
            o->rows, o->threads, batches, seqs, (long long)tokens, ms / 1e3, seqs / ms * 1e3,
            (double)tokens / ms * 1e3, gflop / ms * 1e3);
+    print_shares(o, &g);
     close_engine(&g);
     free(lens);
 }

@@ -5,7 +5,8 @@
  * dims as [key][dims of the group]. Scores come in units of log2 (cpu_query_scale()). A query's
  * sums do not depend on the column or the strip it stands in. */
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/vec.h"
+#include "kernels/cpu/vec_math.h"
+#include "kernels/cpu/vec_transpose.h"
 
 /* The lane's workspace, cut up. */
 struct head_work {

@@ -3,6 +3,7 @@
  * of the CPU's counter and turned into nanoseconds by the pass's own length in both, so nothing is
  * calibrated. */
 #include "base/timing.h"
+#include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
 #include <math.h>
 #include <stdio.h>

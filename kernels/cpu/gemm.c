@@ -4,8 +4,11 @@
  * cycles deep each) and fit its 16 registers. Tiles at the right edge of W work in a buffer of
  * their own. While a panel of W is used, the next one is asked for, evenly over the tiles: in a
  * burst the prefetches would stall the loads. */
+#include "kernels/cpu/gemm.h"
+
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/vec.h"
+#include "kernels/cpu/vec_math.h"
+#include "kernels/cpu/vec_transpose.h"
 
 enum {
     STEPS = 8, // of k between two rounds of prefetches
@@ -188,10 +191,17 @@ typedef void tile_fn(const struct tile *t, const float *x, const float *w);
 #define TILE(rows)                                                                                 \
     static void tile_##rows(const struct tile *t, const float *x, const float *w) {                \
         tile_run(t, x, w, rows);                                                                   \
-    }
-TILE(1)
-TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) static tile_fn *const tiles[GEMM_MR + 1] = {
-    NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6};
+    }                                                                                              \
+    struct tile /* so that a semicolon may follow */
+TILE(1);
+TILE(2);
+TILE(3);
+TILE(4);
+TILE(5);
+TILE(6);
+static tile_fn *const tiles[GEMM_MR + 1] = {
+    NULL, tile_1, tile_2, tile_3, tile_4, tile_5, tile_6,
+};
 
 /* Copies between an edge tile's place, `n` floats wide, and its buffer, NR wide. */
 static void copy_rows(float *to, int64_t ld_to, const float *from, int64_t ld_from, int rows,

@@ -5,6 +5,7 @@
  * Columns cut: every lane keeps its own copy of x for all (few) rows and computes its columns of
  * each product; three barriers publish them. LayerNorm is repeated by every lane: cheaper than a
  * barrier more. Rows sum in the same order either way. */
+#include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
 #include <string.h>
 

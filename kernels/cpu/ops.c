@@ -4,6 +4,7 @@
  * will read, so each begins with a barrier, unless nothing was written since the last. An axis may
  * be cut one way and the other the other way (many tokens, few sequences): cpu_begin() keeps both
  * apart. */
+#include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
 #include <string.h>
 
@@ -40,7 +41,7 @@ void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_kind kind) {
 void cpu_barrier(struct lane *lane) {
     struct cpu_lane *ln = cpu_lane_of(lane);
     const struct plan *p = &ln->cpu->plan;
-    const bool needed = p->shared || p->columns[AXIS_TOKENS] || p->columns[AXIS_SEQS];
+    const bool needed = p->shared || p->columns[AXIS_TOKENS];
     if (ln->unsettled == UNSETTLED_COLUMNS || (needed && ln->unsettled == UNSETTLED_ROWS)) {
         cpu_settle(ln);
     }

@@ -4,8 +4,7 @@
  * product is fused with a sum exactly where vec_fma() says so, and only where the ISA can. */
 #ifndef BERTH_KERNELS_CPU_VEC_H
 #define BERTH_KERNELS_CPU_VEC_H
-#include "kernels/cpu/coef.h"
-#include "kernels/types.h"
+#include <stdint.h>
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -92,81 +91,5 @@ ALWAYS_INLINE float vec_sum(vec v) {
     v += __builtin_shufflevector(v, v, 2, 3, 0, 1);
 #endif
     return v[0] + v[1];
-}
-
-/* In place, VEC vectors of VEC: pairs, then quarters, then halves change places. */
-ALWAYS_INLINE void vec_transpose(vec r[VEC]) {
-    vec t[VEC];
-    UNROLL(8)
-    for (int i = 0; i < VEC; i += 4) {
-#if VEC == 8
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15)
-#define LOW2(a, b) __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
-#define HIGH2(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
-#else
-#define LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
-#define HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define LOW2(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
-#define HIGH2(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
-#endif
-        const vec a = LOW(r[i], r[i + 1]), b = HIGH(r[i], r[i + 1]);
-        const vec c = LOW(r[i + 2], r[i + 3]), d = HIGH(r[i + 2], r[i + 3]);
-        t[i] = LOW2(a, c), t[i + 1] = HIGH2(a, c);
-        t[i + 2] = LOW2(b, d), t[i + 3] = HIGH2(b, d);
-    }
-    UNROLL(8)
-    for (int i = 0; i < 4; i++) {
-#if VEC == 8
-        r[i] = __builtin_shufflevector(t[i], t[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        r[i + 4] = __builtin_shufflevector(t[i], t[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-#else
-        r[i] = t[i];
-#endif
-    }
-#undef LOW
-#undef HIGH
-#undef LOW2
-#undef HIGH2
-}
-
-/* Horner's scheme, the degree a constant. */
-ALWAYS_INLINE vec vec_horner(const float *coef, int degree, vec u) {
-    vec p = vec_set(coef[degree]);
-    UNROLL(16)
-    for (int i = degree - 1; i >= 0; i--) {
-        p = vec_fma(p, u, vec_set(coef[i]));
-    }
-    return p;
-}
-/* 2^x, x clamped to [-126, 126]. x is an integer and a fraction in [-1/2, 1/2]: the fraction goes
- * through a polynomial, the integer into the exponent. */
-ALWAYS_INLINE vec vec_exp2(vec x) {
-    x = vec_min(vec_set(126.0f), vec_max(vec_set(-126.0f), x));
-    const vec magic = vec_set(12582912.0f); // 1.5 * 2^23: what is added to it loses its fraction
-    const vec t = x + magic;
-    const vec p = vec_horner(exp2_coef, EXP2_DEGREE, x - (t - magic));
-    return (vec)((ivec)p + ((ivec)t << 23));
-}
-/* x * Phi(x). Clamped from below twice, so that what Phi lacks to 0 there is not blown up by x. */
-ALWAYS_INLINE vec vec_gelu(vec x) {
-    const vec low = vec_max(vec_set(-GELU_LIMIT), x), c = vec_min(vec_set(GELU_LIMIT), low);
-    const vec u = vec_fma(c * c, vec_set(2.0f / (GELU_LIMIT * GELU_LIMIT)), vec_set(-1.0f));
-    return low * vec_fma(c, vec_horner(gelu_coef, GELU_DEGREE, u), vec_set(0.5f));
-}
-/* 1 / (1 + e^-x) */
-ALWAYS_INLINE vec vec_sigmoid(vec x) {
-    return vec_set(1.0f) / (vec_set(1.0f) + vec_exp2(x * vec_set(-1.44269504f)));
-}
-/* The rarer activations, by formulas that only need exp2. */
-static inline vec vec_activation(enum activation a, vec x) {
-    switch (a) {
-    case ACT_GELU: return vec_gelu(x);
-    case ACT_GELU_TANH: // x / 2 * (1 + tanh(z)) = x * sigmoid(2 z)
-        return x * vec_sigmoid(x * vec_fma(x * x, vec_set(0.0713548163f), vec_set(1.59576912f)));
-    case ACT_RELU: return vec_max(vec_set(0.0f), x);
-    case ACT_TANH: return vec_fma(vec_set(2.0f), vec_sigmoid(x + x), vec_set(-1.0f));
-    default: return x;
-    }
 }
 #endif

@@ -2,6 +2,7 @@
  * scale and bias (gemm.h); fp32 tables are borrowed where they are mapped. What one backend made
  * any other of the same ISA can use: nothing here points back to it. */
 #include "kernels/convert.h"
+#include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
 #include <stdlib.h>
 #include <string.h>

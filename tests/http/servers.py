@@ -19,8 +19,7 @@ def binary():
     for name in ("BERTH_BINARY", "BERTH"):
         if os.environ.get(name):
             return pathlib.Path(os.environ[name])
-    places = [ROOT / "build" / "berth", ROOT / "build" / "server" / "berth"]
-    return next((p for p in places if p.exists()), places[0])
+    return ROOT / "build" / "berth"
 
 
 def slow_binary():

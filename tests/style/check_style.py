@@ -18,7 +18,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 C_FILES = (".c", ".h", ".cu")
 MAX_LINES = {".c": 500, ".cu": 500, ".h": 120}
 LONGER_HEADERS = {
-    "kernels/cpu/vec.h": 200,  # a vector type and its mathematics, inlined: no .c file to put it in
+    "tests/unit/server/json_cases.h": 400,  # cases, a line each
     "tokenizer/unicode_delta.h": 400,  # a table that unicode_delta.py writes
 }
 MAX_FUNCTION_LINES = 70

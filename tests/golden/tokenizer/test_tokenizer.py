@@ -1,6 +1,7 @@
 """Ids, type ids and offsets must equal those of the `tokenizers` package, text by text."""
 import itertools
 import json
+import random
 import struct
 import subprocess
 
@@ -69,10 +70,10 @@ def compare(folder, reference, inputs, options=SPECIAL, max_tokens=0):
             pytest.fail(f"{where}\ntoken {at}\nwant {w.tokens[max(0, at - 5) : at + 9]}\ngot  {mine[max(0, at - 5) : at + 9]}")
         assert g.types.tolist() == w.type_ids, where
         assert g.special.tolist() == w.special_tokens_mask, where
-        sequences = [s or 0 for s in w.sequence_ids] if not max_tokens else g.sequence.tolist()
-        assert g.sequence.tolist() == sequences, where
+        if isinstance(text, tuple) and not max_tokens:  # a cut encoding has forgotten them
+            assert g.sequence.tolist() == [s or 0 for s in w.sequence_ids], where
         texts = text if isinstance(text, tuple) else (text, "")
-        spans = np.array(w.offsets, int).reshape(-1, 2)
+        spans = np.fromiter(itertools.chain.from_iterable(w.offsets), int).reshape(-1, 2)
         for i, t in enumerate(texts):
             mine = (g.sequence == i) & (g.special == 0)
             bytes_at = byte_positions(t)
@@ -105,8 +106,13 @@ def demo_doc(demo):
 
 
 @pytest.fixture(scope="module")
-def alphabet():
-    return corpus.alphabet_tokenizer([c for c in corpus.code_points() if corpus.is_telling(c)])
+def telling():
+    return [c for c in corpus.code_points() if corpus.is_telling(c)]
+
+
+@pytest.fixture(scope="module")
+def alphabet(telling):
+    return corpus.alphabet_tokenizer(telling)
 
 
 @pytest.fixture(scope="module")
@@ -132,10 +138,11 @@ def in_rows(points, row=200):
 
 
 @pytest.mark.parametrize("switches", SWITCHES, ids=name_of)
-def test_telling_code_points(alphabet, tmp_path, switches):
+def test_switches(alphabet, telling, tmp_path, mixes, switches):
+    """On a vocabulary of single characters: ids show what each became."""
     folder, reference = make(alphabet, tmp_path, **switches)
-    points = [c for c in corpus.code_points() if corpus.is_telling(c)]
-    compare(folder, reference, list(in_rows(points)))
+    compare(folder, reference, list(in_rows(telling)))
+    compare(folder, reference, mixes if switches == DEFAULT else mixes[: len(mixes) // 20])
 
 
 @pytest.mark.parametrize("switches", [DEFAULT, SWITCHES[-1]], ids=name_of)
@@ -144,10 +151,10 @@ def test_every_code_point(demo_doc, tmp_path, switches):
     compare(folder, reference, list(in_rows(corpus.code_points())))
 
 
-def test_code_points_between_marks(alphabet, tmp_path):
+def test_code_points_between_marks(alphabet, telling, tmp_path):
     """Canonical order, with a mark of a low and of a high class on either side, stripped and not."""
     folder, reference = make(alphabet, tmp_path)
-    points = [c for c in corpus.code_points() if corpus.is_telling(c) and chr(c).strip()]
+    points = [c for c in telling if chr(c).strip()]
     texts = []
     for i in range(0, len(points), 100):
         chars = [chr(c) for c in points[i : i + 100]]
@@ -157,13 +164,6 @@ def test_code_points_between_marks(alphabet, tmp_path):
 
 def test_sentences(demo, sentences):
     compare(demo, Tokenizer.from_file(str(demo / "tokenizer.json")), sentences)
-
-
-@pytest.mark.parametrize("switches", SWITCHES, ids=name_of)
-def test_mixes(alphabet, tmp_path, mixes, switches):
-    folder, reference = make(alphabet, tmp_path, **switches)
-    part = mixes if switches == DEFAULT else mixes[: len(mixes) // 20]
-    compare(folder, reference, part)
 
 
 def test_mixes_on_demo_vocabulary(demo, mixes):
@@ -176,12 +176,11 @@ def test_mixes_on_demo_vocabulary(demo, mixes):
 def test_truncation(demo, mixes, sentences, limit, side, special):
     reference = Tokenizer.from_file(str(demo / "tokenizer.json"))
     texts = mixes[:100] + sentences[:100]
-    pairs = list(zip(texts, texts[::-1]))
-    got = compare(demo, reference, texts, special | side, limit)
-    got += compare(demo, reference, pairs, special | side, limit)
-    whole = ours(demo, texts, special) + ours(demo, pairs, special)
+    inputs = texts + list(zip(texts, texts[::-1]))
+    got = compare(demo, reference, inputs, special | side, limit)
+    whole = ours(demo, inputs, special)
     assert [g.uncut for g in got] == [len(w.ids) for w in whole]
-    refused = ours(demo, texts + pairs, special, limit)
+    refused = ours(demo, inputs, special, limit)
     assert [r.status != 0 for r in refused] == [w.uncut > limit for w in whole]
     assert [r.uncut for r in refused] == [w.uncut for w in whole]
 
@@ -219,7 +218,7 @@ def test_added_tokens(demo_doc, tmp_path, flags):
     doc = {**demo_doc, "added_tokens": demo_doc["added_tokens"] + tokens}
     folder = corpus.save(doc, tmp_path / "model")
     reference = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    rng = __import__("random").Random(7)
+    rng = random.Random(7)
     parts = WORDS + ["BERTH", "new york", "NE\u0301", "ne", "b", "1", "_", "\u200d", "\u00a0", "\n", "。", "世界",
                      "[MASK]", "\u0323", "İX", "i\u0307x", "  ", "-", "berthing", "ⓐ", "\u0300"]
     texts = ["".join(rng.choice(parts) for _ in range(rng.randint(1, 9))) for _ in range(1500)]
