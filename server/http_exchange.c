@@ -136,15 +136,29 @@ static void cut_body(struct connection *c, enum refusal why, const char *text) {
     c->slot->outcome = why == REFUSE_SLOW ? OUTCOME_EXPIRED : OUTCOME_REFUSED;
     c->late = true;
 }
-static void on_body_late(void *arg, enum watch_event event) {
+/* libmicrohttpd reads no more of a socket whose end came together with the last bytes; shutting it
+ * down wakes it, and the request ends as cancelled instead of holding its slot up to the deadline.
+ */
+static void give_up_body(struct connection *c) {
+    c->late = true;
+    shutdown(c->fd, SHUT_RDWR);
+}
+static void on_body(void *arg, enum watch_event event) {
     struct connection *c = arg;
     if (c->late) {
         return;
     }
-    if (event == WATCH_DEADLINE) {
+    switch (event) {
+    case WATCH_HANG_UP: give_up_body(c); break;
+    case WATCH_HALF_CLOSE:
+        if (!config_of(c)->server.tolerate_half_close) {
+            give_up_body(c);
+        }
+        break;
+    case WATCH_DEADLINE:
         cut_body(c, REFUSE_SLOW, "the body did not arrive within read_timeout_ms");
-    } else {
-        cut_body(c, REFUSE_UNAVAILABLE, "the server is shutting down");
+        break;
+    case WATCH_STOP: cut_body(c, REFUSE_UNAVAILABLE, "the server is shutting down"); break;
     }
 }
 
@@ -192,7 +206,8 @@ static bool accept_request(struct connection *c, const struct gate *g) {
     c->slot = s;
     c->late = false;
     atomic_fetch_add(&h->ctx->metrics->accepted, 1);
-    watch_for(c, time_now_ns() + h->ctx->cfg->server.read_timeout_ms * NS_PER_MS, on_body_late);
+    const int64_t read_ns = h->ctx->cfg->server.read_timeout_ms * NS_PER_MS;
+    watch_add(h->watch, &c->watch, c->fd, time_now_ns() + read_ns, on_body, c);
     return true;
 }
 static bool begin_with_body(struct connection *c, const struct gate *g) {
@@ -340,7 +355,7 @@ static bool start_request(struct connection *c, struct slot *s) {
     stage_clock_end(&r->clock, STAGE_READ, time_now_ns());
     watch_remove(h->watch, &c->watch);
     if (c->late) {
-        return false; // the refusal has been written already
+        return false; // refused already, or nobody is there
     }
     r->body = arena_resize_last(&r->arena, s->body, r->body_len, 1);
     if (s->too_large) {

@@ -88,6 +88,14 @@ def test_hang_up_in_the_body(start_slow):
     settled(server, cancelled=1, slots_used=0)
 
 
+def test_hang_up_with_the_last_bytes(start_slow):
+    """The end of the stream comes together with a part of the body: no slot is held until the deadline."""
+    server = start_slow()
+    for _ in range(40):
+        server.connect().send(post("/tokenize", b'{"in', length=100)).socket.close()
+    settled(server, cancelled=40, expired=0, slots_used=0)
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_hang_up_while_queued(start_slow, how):
     server = start_slow()
