@@ -128,7 +128,9 @@ void trie_init(struct trie *t, struct trie_entry *entries, size_t n_entries) {
     for (size_t i = 0; i < n_entries; i++) {
         entries[i].order = i;
     }
-    qsort(entries, n_entries, sizeof(*entries), compare);
+    if (n_entries) { // qsort() takes no NULL, even for nothing
+        qsort(entries, n_entries, sizeof(*entries), compare);
+    }
     ensure_slots(t, 2 * ALPHABET);
     t->slots[TRIE_ROOT].check = TRIE_NONE - 1; // taken, and no state's child
     enqueue(&b, (struct node){0, n_entries, 0, TRIE_ROOT});
