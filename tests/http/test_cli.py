@@ -293,7 +293,7 @@ def test_serve_logs_its_cold_start(start_berth):
     server = start_berth("--served_name", "films", "--workers", "2", "--threads", "1")
     events = server.events()
     stages = [e["stage"] for e in events if e["event"] == "cold_start"]
-    assert stages == ["listen", "tokenizer", "map", "check", "convert", "warm_up"]
+    assert stages == ["listen", "tokenizer", "map", "check", "convert", "tune", "warm_up"]
     assert all(e["ms"] >= 0 for e in events if e["event"] == "cold_start")
     ready = events[-1]
     assert ready["event"] == "ready" and ready["model"] == "films" and ready["mode"] == "packed"
