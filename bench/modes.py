@@ -7,7 +7,7 @@ In every round each way of serving gets a fresh server, a short warm-up, and wrk
 order, begun at another place each round. What the table quotes are medians over the rounds; a ratio is the median
 of the rounds' own ratios, since a machine that others share drifts more between rounds than within one. Because
 a fast mode sends more of the texts than a slow one in the same time, tokens a second stand beside requests a
-second. Writes bench/results/modes-DATE.csv and .md. Takes about rounds x 5 x (seconds + 5) s.
+second. Writes bench/results/modes-DATE.csv and .md. Takes about rounds x 6 x (seconds + 5) s.
 """
 import argparse
 import csv
@@ -22,12 +22,13 @@ import sys
 
 from server import BERTH, MODEL, ROOT, Server, commit, machine
 
-WAYS = {  # name -> options; `none` is tried with its likely best ways to share two cores
+WAYS = {  # name -> options; `none` and `packed` with both ways to share two cores, 1 x 2 being the default
     "none, 1 worker x 2": ["--mode", "none", "--workers", "1", "--threads", "2"],
     "none, 2 workers x 1": ["--mode", "none", "--workers", "2", "--threads", "1"],
     "padded": ["--mode", "padded"],
     "bucketed": ["--mode", "bucketed"],
     "packed": ["--mode", "packed"],
+    "packed, 2 workers x 1": ["--mode", "packed", "--workers", "2", "--threads", "1"],
 }
 WORKLOAD = os.path.join(ROOT, "build", "bench", "workload.txt")
 WARM_UP_S = 2
@@ -94,10 +95,11 @@ def report(rows, args, date):
         sha256 = hashlib.sha256(f.read()).hexdigest()
     best_none = max((way for way in WAYS if way.startswith("none")),
                     key=lambda way: statistics.median(of(rows, way, "requests_per_s")))
-    compared = [f"`packed` to `padded`: {ratio(rows, 'packed', 'padded', 'requests_per_s'):.2f} times the requests/s, "
-                f"{ratio(rows, 'packed', 'padded', 'tokens_per_s'):.2f} times the tokens/s; to `{best_none}`: "
-                f"{ratio(rows, 'packed', best_none, 'requests_per_s'):.2f} and "
-                f"{ratio(rows, 'packed', best_none, 'tokens_per_s'):.2f}."]
+    compared = [f"- `{way}` to `padded`: {ratio(rows, way, 'padded', 'requests_per_s'):.2f} times the requests/s, "
+                f"{ratio(rows, way, 'padded', 'tokens_per_s'):.2f} times the tokens/s; to `{best_none}`: "
+                f"{ratio(rows, way, best_none, 'requests_per_s'):.2f} and "
+                f"{ratio(rows, way, best_none, 'tokens_per_s'):.2f}."
+                for way in WAYS if way.startswith("packed")]
     return "\n".join([
         f"# Batching modes, {date}", "",
         f"- Machine: {machine()}", f"- Commit: {commit()}",
