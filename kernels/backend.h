@@ -29,7 +29,7 @@ void head_default(struct lane *ln, const struct tensor *logits, const struct ten
 MUST_CHECK enum status reference_backend_create(struct backend **out, struct error *err);
 struct cpu_options {
     int n_lanes;     // threads of a pass, the caller's among them; at least 1
-    int first_core;  // lanes are pinned to cores from here on; -1: not pinned
+    int first_core;  // of those allowed, the one that lane 0 is pinned to; -1: not pinned
     const char *isa; // "baseline", "avx2"; NULL: the best that this CPU has, or BERTH_CPU_ISA
 };
 MUST_CHECK enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,

@@ -62,6 +62,14 @@ enum status config_check(const struct config *c, struct error *err) {
                          "taken; raise the first or lower the second",
                          c->batching.max_queued_jobs, c->server.max_client_batch_size);
     }
+    const int64_t memory = c->server.max_request_memory_bytes;
+    if (memory && memory < 2 * c->server.max_body_bytes) {
+        return error_set(err, STATUS_INVALID,
+                         "server.max_request_memory_bytes is %lld, less than twice "
+                         "server.max_body_bytes (%lld): raise the first, lower the second, or "
+                         "leave it at 0",
+                         (long long)memory, (long long)c->server.max_body_bytes);
+    }
     /* Ascending, nothing overlapping: as for a model whose limit is the last bucket's, and in every
      * mode, so that a change of mode brings no old error to light. */
     struct config bucketed = *c;

@@ -18,11 +18,12 @@ struct config {
         int max_connections;
         int max_concurrent_requests; // slots: requests accepted and not yet answered
         int64_t max_body_bytes;
-        int max_client_batch_size;     // inputs of one request
-        int read_timeout_ms;           // headers to last body byte
-        int request_timeout_ms;        // last body byte to answer
-        int idle_timeout_s;            // a connection between requests
-        int drain_timeout_ms;          // after SIGTERM
+        int64_t max_request_memory_bytes; // of one request, all in all; 0: auto
+        int max_client_batch_size;        // inputs of one request
+        int read_timeout_ms;              // headers to last body byte
+        int request_timeout_ms;           // last body byte to answer
+        int idle_timeout_s;               // a connection between requests
+        int drain_timeout_ms;             // after SIGTERM
         bool tolerate_half_close;      // a client that shut its sending side still gets its answer
         bool timing_headers;           // Server-Timing and Berth-Batch
         bool profile_header;           // Berth-Profile: 1 is allowed

@@ -26,10 +26,25 @@ static int quota_cores(void) {
     fclose(f);
     return got ? cores_of_quota(line) : 0;
 }
+static int masked_cores(void) {
+    const struct cores_mask m = cores_mask_get();
+    return m.known ? CPU_COUNT(&m.set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
 int cores_available(void) {
-    cpu_set_t set;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN); // for machines too large for cpu_set_t
-    const int masked = sched_getaffinity(0, sizeof(set), &set) ? (int)online : CPU_COUNT(&set);
+    const int masked = masked_cores();
     const int quota = quota_cores(), n = quota && quota < masked ? quota : masked;
     return n > 1 ? n : 1;
+}
+bool cores_are_ours(int n_threads) {
+    return n_threads == masked_cores() && !quota_cores();
+}
+struct cores_mask cores_mask_get(void) {
+    struct cores_mask m = {.known = false};
+    m.known = !sched_getaffinity(0, sizeof(m.set), &m.set); // fails where cpu_set_t is too small
+    return m;
+}
+void cores_mask_set(const struct cores_mask *m) {
+    if (m->known) {
+        sched_setaffinity(0, sizeof(m->set), &m->set);
+    }
 }

@@ -39,14 +39,15 @@ static void log_stage(const char *stage, double ms) {
     log_event(LOG_INFO, "cold_start", LOG_STR("stage", stage), LOG_NUM("ms", ms));
 }
 
+/* first_core: of those that this process may use; -1: not pinned. */
 static enum status create_backend(struct backend **out, const struct config *cfg, int n_lanes,
-                                  int index, struct error *err) {
+                                  int first_core, struct error *err) {
     if (!strcmp(cfg->compute.device, "reference")) {
         return reference_backend_create(out, err);
     }
     const struct cpu_options opt = {
         .n_lanes = n_lanes,
-        .first_core = cfg->compute.pin ? index * n_lanes : -1,
+        .first_core = first_core,
         .isa = *cfg->compute.isa ? cfg->compute.isa : NULL,
     };
     const enum status s = cpu_backend_create(out, &opt, err);
@@ -147,7 +148,7 @@ static enum status create_batcher(struct engine *e, const struct config *cfg, st
 
 static enum status load_weights(struct engine *e, const struct config *cfg, struct error *err) {
     struct load_times times = {0};
-    enum status s = create_backend(&e->loader, cfg, 1, 0, err);
+    enum status s = create_backend(&e->loader, cfg, 1, -1, err);
     if (s) {
         return s;
     }
@@ -209,7 +210,10 @@ static enum status start_worker(struct engine *e, const struct config *cfg, stru
     const struct encoder_limits limits = {batch.max_rows, batch.max_jobs, e->info.max_input_tokens};
     struct backend *be = NULL;
     struct encoder *encoder = NULL;
-    enum status s = create_backend(&be, cfg, e->info.n_threads, index, err);
+    const struct cores_mask own = cores_mask_get(); // warming up pins this thread as lane 0
+    const bool pin = cfg->compute.pin && cores_are_ours(e->info.n_workers * e->info.n_threads);
+    const int first_core = pin ? index * e->info.n_threads : -1;
+    enum status s = create_backend(&be, cfg, e->info.n_threads, first_core, err);
     if (!s) {
         s = encoder_create(&encoder, be, &e->model, &e->weights, &limits, err);
     }
@@ -217,6 +221,7 @@ static enum status start_worker(struct engine *e, const struct config *cfg, stru
     if (!s) {
         s = warm_up(encoder, e, err);
         e->info.warm_up_ms += ms_since(start_ns);
+        cores_mask_set(&own);
     }
     if (!s) {
         const struct worker_parts parts = {.batcher = e->batcher,

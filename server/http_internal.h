@@ -79,9 +79,10 @@ struct slot *http_take_slot(struct http *h); // NULL: none is free
 void http_give_slot(struct http *h, struct slot *s);
 struct connection *http_take_connection(struct http *h); // NULL: none is free
 void http_give_connection(struct http *h, struct connection *c);
-/* What one request may use in all, address space only: the tree of a body is at worst 32 times the
- * body (a 64-byte node for two bytes, "1,"), ids and copies of texts about as much again. */
-size_t http_arena_bytes(int64_t max_body_bytes);
+/* What one request may use in all; address space until it is written. An ordinary body needs a few
+ * times its size for tree and ids; what needs more (a 64-byte node for each two bytes of "1,1,") is
+ * refused when it gets there, so that no request can take more than the configuration says. */
+size_t http_arena_bytes(const struct config *cfg);
 
 /* What the gate has read from the headers. */
 struct gate {

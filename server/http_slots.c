@@ -7,13 +7,14 @@
 
 #include <stdlib.h>
 
-size_t http_arena_bytes(int64_t max_body_bytes) {
-    return 64 * (size_t)max_body_bytes + ((size_t)64 << 20);
+size_t http_arena_bytes(const struct config *cfg) {
+    const size_t said = (size_t)cfg->server.max_request_memory_bytes;
+    return said ? said : 16 * (size_t)cfg->server.max_body_bytes + ((size_t)32 << 20);
 }
 
 static enum status slots_init(struct http *h, struct error *err) {
     const struct config *cfg = h->ctx->cfg;
-    const size_t bytes = http_arena_bytes(cfg->server.max_body_bytes);
+    const size_t bytes = http_arena_bytes(cfg);
     h->slots = xcalloc((size_t)cfg->server.max_concurrent_requests, sizeof(*h->slots));
     for (int i = 0; i < cfg->server.max_concurrent_requests; i++) {
         const enum status s = arena_init(&h->slots[i].request.arena, bytes, err);

@@ -32,8 +32,10 @@ struct lane_thread {
 struct lanes {
     struct counter run, turn;
     _Alignas(CACHE_LINES) atomic_uint arrived;
-    int n_lanes, n_started, first_core;
-    bool caller_pinned;
+    int n_lanes, n_started;
+    int *cores;       // [n_lanes]; NULL: not pinned
+    pthread_t caller; // that is pinned
+    bool has_caller;
     lane_fn *fn; // NULL: the threads end
     void *arg;
     struct lane_thread *threads; // [n_lanes], the first is the caller's and unused
@@ -80,17 +82,21 @@ void lanes_barrier(struct lanes *l) {
     }
 }
 
-static void pin_to(int core) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    sched_setaffinity(0, sizeof(set), &set); // was allowed at creation; now it is only speed
+/* A short pass ends before the scheduler sees that it woke two lanes on one core. */
+static void pin_lane(const struct lanes *l, int index) {
+    if (l->cores) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(l->cores[index], &set);
+        sched_setaffinity(0, sizeof(set), &set); // was allowed at creation; now it is only speed
+    }
 }
 
 void lanes_run(struct lanes *l, lane_fn *fn, void *arg) {
-    if (l->first_core >= 0 && !l->caller_pinned) {
-        pin_to(l->first_core);
-        l->caller_pinned = true;
+    if (!l->has_caller || !pthread_equal(l->caller, pthread_self())) {
+        pin_lane(l, 0);
+        l->caller = pthread_self();
+        l->has_caller = true;
     }
     l->fn = fn, l->arg = arg;
     counter_next(&l->run);
@@ -100,9 +106,7 @@ void lanes_run(struct lanes *l, lane_fn *fn, void *arg) {
 static void *thread_main(void *arg) {
     const struct lane_thread *t = arg;
     struct lanes *l = t->lanes;
-    if (l->first_core >= 0) {
-        pin_to(l->first_core + t->index);
-    }
+    pin_lane(l, t->index);
     for (unsigned run = 0;; run++) {
         counter_wait(&l->run, run);
         if (!l->fn) {
@@ -112,16 +116,20 @@ static void *thread_main(void *arg) {
     }
 }
 
-static enum status check_cores(int first_core, int n_lanes, struct error *err) {
+static enum status choose_cores(struct lanes *l, int first_core, struct error *err) {
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed)) {
         return error_set(err, STATUS_IO, "sched_getaffinity: %s", strerror(errno));
     }
-    for (int i = first_core; i < first_core + n_lanes; i++) {
-        if (i >= CPU_SETSIZE || !CPU_ISSET(i, &allowed)) {
-            return error_set(err, STATUS_INVALID,
-                             "%d lanes pinned from core %d: this process may not use core %d",
-                             n_lanes, first_core, i);
+    if (first_core + l->n_lanes > CPU_COUNT(&allowed)) {
+        return error_set(err, STATUS_INVALID,
+                         "%d lanes pinned from core number %d on: there are %d cores", l->n_lanes,
+                         first_core, CPU_COUNT(&allowed));
+    }
+    l->cores = xcalloc((size_t)l->n_lanes, sizeof(*l->cores));
+    for (int core = 0, n = 0; n < first_core + l->n_lanes; core++) {
+        if (CPU_ISSET(core, &allowed) && n++ >= first_core) {
+            l->cores[n - 1 - first_core] = core;
         }
     }
     return STATUS_OK;
@@ -149,18 +157,15 @@ static enum status start_threads(struct lanes *l, struct error *err) {
 }
 
 enum status lanes_create(struct lanes **out, int n_lanes, int first_core, struct error *err) {
-    enum status s = first_core >= 0 ? check_cores(first_core, n_lanes, err) : STATUS_OK;
-    if (s) {
-        return s;
-    }
     struct lanes *l = aligned_alloc(CACHE_LINES, sizeof(*l));
     if (!l) {
         return error_set(err, STATUS_NO_MEMORY, "no memory for %d lanes", n_lanes);
     }
     memset(l, 0, sizeof(*l));
-    l->n_lanes = n_lanes, l->first_core = first_core;
+    l->n_lanes = n_lanes;
     l->threads = xcalloc((size_t)n_lanes, sizeof(*l->threads));
-    s = start_threads(l, err);
+    enum status s = first_core >= 0 ? choose_cores(l, first_core, err) : STATUS_OK;
+    s = s ? s : start_threads(l, err);
     if (s) {
         lanes_destroy(l);
         return s;
@@ -179,5 +184,6 @@ void lanes_destroy(struct lanes *l) {
         pthread_join(l->threads[i].thread, NULL);
     }
     free(l->threads);
+    free(l->cores);
     free(l);
 }

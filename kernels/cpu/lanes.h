@@ -7,8 +7,9 @@
 
 struct lanes;
 typedef void lane_fn(void *arg, int index);
-/* Lane i is pinned to core first_core + i; -1: not pinned. Errors: STATUS_INVALID for a core that
- * this process may not use, STATUS_IO when a thread cannot be made. */
+/* Of the cores that the calling thread may use, lane i is pinned to number first_core + i; -1: not
+ * pinned. The caller of lanes_run() is pinned by its first call. Errors: STATUS_INVALID when there
+ * are not as many cores, STATUS_IO when a thread cannot be made. */
 MUST_CHECK enum status lanes_create(struct lanes **out, int n_lanes, int first_core,
                                     struct error *err);
 void lanes_destroy(struct lanes *l); // takes NULL

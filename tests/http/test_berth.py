@@ -51,9 +51,9 @@ def test_the_stages_add_up(shared_berth):
 
 
 def test_the_profile_is_asked_for_and_allowed(start_berth, shared_berth):
-    """Without the setting the header is not heeded."""
-    server = start_berth("--server.profile_header")
-    for asked, profile in ((shared_berth, False), (server, True)):
+    """Where the setting says no, the header is not heeded."""
+    server = start_berth("--server.profile_header=false")
+    for asked, profile in ((shared_berth, True), (server, False)):
         plain = predict(asked, {"inputs": TEXT}).header("Server-Timing")
         timing = predict(asked, {"inputs": TEXT}, "Berth-Profile: 1").header("Server-Timing")
         assert "attention" not in plain and ("attention;dur=" in timing) == profile
@@ -148,6 +148,13 @@ def test_tokenize_gives_back_the_text(shared_berth):
     for token in response.json()[0]:
         if token["start"] is not None:
             assert TEXT.encode()[token["start"] : token["stop"]].decode() == token["text"]
+
+
+def test_an_answer_over_the_memory_of_a_request_is_refused(start_berth):
+    server = start_berth("--max_body_bytes", "1000000", "--max_request_memory_bytes", "8000000")
+    large = server.ask(post("/tokenize", json.dumps({"inputs": "a " * 200_000})))
+    assert large.status == 413 and "memory" in large.json()["error"]
+    assert server.ask(post("/tokenize", json.dumps({"inputs": "a " * 2000}))).status == 200
 
 
 def test_the_operators_pages(shared_berth):

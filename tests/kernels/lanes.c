@@ -4,6 +4,8 @@
 #include "kernels/cpu/plan.h"
 #include "tests/kernels/check.h"
 #include <stdlib.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -62,13 +64,38 @@ static void test_idle_lanes_sleep(void **unused) {
     lanes_destroy(c.lanes);
 }
 
+struct pinned {
+    struct lanes *lanes;
+    int last, n_allowed;
+    bool on_last;
+};
+static void note_core(void *arg, int index) {
+    struct pinned *p = arg;
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof(set), &set);
+    p->n_allowed = CPU_COUNT(&set);
+    p->on_last = CPU_ISSET(p->last, &set);
+    lanes_barrier(p->lanes);
+}
+/* One lane on the last of the cores that this process may use, counted among those. */
 static void test_pinning(void **unused) {
-    struct lanes *l = NULL;
+    struct pinned p = {.lanes = NULL};
     struct error err;
-    assert_int_equal(lanes_create(&l, 2, 1000000, &err), STATUS_INVALID);
-    assert_non_null(strstr(err.text, "core 1000000"));
-    assert_null(l);
-    lanes_destroy(l);
+    cpu_set_t own;
+    assert_int_equal(sched_getaffinity(0, sizeof(own), &own), 0);
+    const int n = CPU_COUNT(&own);
+    for (int core = 0; core < CPU_SETSIZE; core++) {
+        p.last = CPU_ISSET(core, &own) ? core : p.last;
+    }
+    assert_int_equal(lanes_create(&p.lanes, 2, n - 1, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "cores"));
+    assert_null(p.lanes);
+    assert_int_equal(lanes_create(&p.lanes, 1, n - 1, &err), STATUS_OK);
+    lanes_run(p.lanes, note_core, &p);
+    assert_int_equal(p.n_allowed, 1);
+    assert_true(p.on_last);
+    lanes_destroy(p.lanes);
+    assert_int_equal(sched_setaffinity(0, sizeof(own), &own), 0);
 }
 
 static void test_isa_names(void **unused) {

@@ -294,6 +294,12 @@ static void test_check(void **state) {
     c.batching.max_queued_jobs = c.server.max_client_batch_size - 1;
     assert_int_equal(config_check(&c, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "server.max_client_batch_size"));
+    config_defaults(&c);
+    c.server.max_request_memory_bytes = 2 * c.server.max_body_bytes;
+    assert_int_equal(config_check(&c, &err), STATUS_OK);
+    c.server.max_request_memory_bytes--;
+    assert_int_equal(config_check(&c, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "server.max_request_memory_bytes"));
 }
 
 static void test_print_reads_back(void **state) {
