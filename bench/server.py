@@ -87,4 +87,5 @@ def machine():
 def commit():
     def git(*words):
         return subprocess.run(["git", "-C", ROOT, *words], capture_output=True, text=True).stdout.strip()
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (" with changes" if git("status", "--porcelain") else "")
+    changed = git("status", "--porcelain", "--untracked-files=no") # new results are no change
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (" with changes" if changed else "")

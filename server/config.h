@@ -17,6 +17,7 @@ struct config {
         int http_threads;
         int max_connections;
         int max_concurrent_requests; // slots: requests accepted and not yet answered
+        int max_header_bytes;
         int64_t max_body_bytes;
         int64_t max_request_memory_bytes; // of one request, all in all; 0: auto
         int max_client_batch_size;        // inputs of one request

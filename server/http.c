@@ -26,7 +26,7 @@
 
 enum {
     LISTEN_BACKLOG = 1024,
-    CONNECTION_MEMORY_BYTES = 32 * 1024, // a request's headers; 431 beyond
+    CONNECTION_MEMORY_BYTES = 256 * 1024, // mapped as it is used; beyond, the library says 431
     SCRATCH_BYTES = 16 << 20,
     KEEPALIVE_IDLE_S = 30,
     KEEPALIVE_INTERVAL_S = 10,
@@ -74,10 +74,13 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **request_c
 /* The request line is there. The first one of a connection has to come, with its headers, within
  * the time since it was accepted. */
 static void *on_request_line(void *arg, const char *line, struct MHD_Connection *mhd) {
-    (void)arg, (void)line;
+    (void)arg;
     struct connection *c = connection_of(mhd);
     if (c && c->route) {
         exchange_await_headers(c);
+    }
+    if (c) {
+        c->target_bytes = (int64_t)strlen(line);
     }
     return NULL; // the request's context is set by on_request()
 }

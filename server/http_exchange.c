@@ -237,6 +237,9 @@ bool exchange_begin(struct connection *c, const char *method, const char *path,
     if (fault) {
         return refuse(c, REFUSE_BAD_REQUEST, fault, NULL);
     }
+    if (c->target_bytes + g.n_bytes > config_of(c)->server.max_header_bytes) {
+        return refuse(c, REFUSE_HEADERS, "path and headers are over max_header_bytes", NULL);
+    }
     const char *allowed = NULL;
     c->route = route_find(method, path, &allowed);
     if (!c->route) {

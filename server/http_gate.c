@@ -79,6 +79,7 @@ static const char *read_header(struct gate *g, const char *name, size_t name_len
 }
 void gate_header(struct gate *g, const char *name, size_t name_len, const char *value,
                  size_t value_len) {
+    g->n_bytes += (int64_t)(name_len + value_len);
     if (!g->fault) {
         g->fault = read_header(g, name, name_len, value ? value : "", value ? value_len : 0);
     }

@@ -46,6 +46,7 @@ struct connection {
     bool late;                 // the watch has shut the socket; set under its lock
     const struct route *route; // of the exchange under way
     struct slot *slot;         // of the exchange under way; NULL for routes that take none
+    int64_t target_bytes;      // of the request line, the query included
     int64_t overrun_bytes;     // of a body that nobody wants
     struct watch_entry watch;
     struct connection *next_free;
@@ -86,6 +87,7 @@ size_t http_arena_bytes(const struct config *cfg);
 
 /* What the gate has read from the headers. */
 struct gate {
+    int64_t n_bytes; // names and values
     int n_hosts, n_lengths, n_codings;
     int64_t length; // of the body
     bool is_chunked;
