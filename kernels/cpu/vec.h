@@ -29,6 +29,16 @@ typedef float vec __attribute__((vector_size(VEC * 4)));
 typedef int32_t ivec __attribute__((vector_size(VEC * 4)));
 typedef float vec_anywhere __attribute__((vector_size(VEC * 4), aligned(4), may_alias));
 
+/* Elements of a and b, by constant index. GCC knows clang's name for it from version 12 on. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define vec_shuffle(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#endif
+#endif
+#ifndef vec_shuffle
+#define vec_shuffle(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
+#endif
+
 ALWAYS_INLINE vec vec_load(const float *p) {
     return *(const vec_anywhere *)p;
 }
@@ -85,10 +95,10 @@ ALWAYS_INLINE vec vec_min(vec a, vec b) {
 }
 ALWAYS_INLINE float vec_sum(vec v) {
 #if VEC == 8
-    v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-    v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+    v += vec_shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    v += vec_shuffle(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
 #else
-    v += __builtin_shufflevector(v, v, 2, 3, 0, 1);
+    v += vec_shuffle(v, v, 2, 3, 0, 1);
 #endif
     return v[0] + v[1];
 }
