@@ -39,6 +39,9 @@ static void print_usage(FILE *out) {
     fputs(
         "  berth help config                  print a config file with every setting explained\n"
         "  berth COMMAND --help               a command and all its options\n"
+        "  berth --check-config [OPTION...]   check the settings that options and --config FILE "
+        "give\n"
+        "  berth --print-config [OPTION...]   print them, as JSON\n"
         "  berth --version\n\n"
         "MODEL_DIR is a Hugging Face directory: config.json, model.safetensors, tokenizer.json.\n",
         out);
@@ -130,6 +133,9 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
         return help(argc - 2, argv + 2);
+    }
+    if (!strncmp(name, "--", 2)) { // options alone are the server's
+        return run_command(find_command("serve"), argc - 1, argv + 1);
     }
     const struct command *c = find_command(name);
     return c ? run_command(c, argc - 2, argv + 2) : unknown_command(name);

@@ -117,6 +117,13 @@ def test_check_config(tmp_path):
     assert berth("serve", "--config", tmp_path / "none", "--check-config").returncode == 1
 
 
+def test_options_alone_are_the_servers(tmp_path):
+    assert berth("--check-config", "--config", servers.ROOT / "deploy" / "berth.jsonc").stdout == b"OK\n"
+    assert berth("--print-config", "--port", "9").stdout == berth("serve", "--port", "9", "--print-config").stdout
+    assert "--server.port" in refused(2, "--prot", "1")
+    assert "MODEL_DIR" in refused(2, "--port", "9")
+
+
 def test_wrong_words():
     assert '"serve"' in refused(2, "sevre")
     assert "--server.port" in refused(2, "serve", BASE, "--prot", "1")
