@@ -285,9 +285,6 @@ fail:
     engine_close(e);
     return s;
 }
-void engine_drain(struct engine *e) {
-    batcher_close(e->batcher);
-}
 void engine_close(struct engine *e) {
     if (!e) {
         return;

@@ -15,8 +15,6 @@ MUST_CHECK enum status engine_open(struct engine **out, const struct config *cfg
                                    struct metrics *metrics, struct error *err);
 /* Closes the batcher, lets the workers finish what is queued, joins them, frees all. Takes NULL. */
 void engine_close(struct engine *e);
-/* Closes the batcher only: what is queued is still answered, submit refuses. */
-void engine_drain(struct engine *e);
 
 struct batcher *engine_batcher(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
