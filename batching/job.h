@@ -16,6 +16,10 @@ enum batch_mode {
 };
 extern const char *const batch_mode_names[N_BATCH_MODES]; // "none", "padded", ...
 
+/* Which jobs go first where ranks are compared; the default is zero, so a zeroed job has it. */
+enum priority { PRIORITY_NORMAL, PRIORITY_HIGH, PRIORITY_LOW, N_PRIORITIES };
+extern const char *const priority_names[N_PRIORITIES]; // "normal", "high", "low"
+
 /* Kinds of op a pass's time is divided into: as many as kernels.h has (a static assert in
  * worker.c). */
 enum { JOB_OP_KINDS = 6 };
@@ -41,7 +45,11 @@ struct job {
     float *logits;                             // [n_outputs], where the result goes
     job_done_fn *done;
     void *owner;         // the request; jobs with one owner count as one request
-    int64_t deadline_ns; // monotonic; kept by the server's timer through batcher_cancel()
+    int64_t deadline_ns; // monotonic: an answer after it is worth nothing; 0: none. It decides
+                         // refusal and expiry.
+    bool wants_deadline; // the deadline is the client's own: it tightens the rank too
+    enum priority priority;
+    int key; // the API key's index in policy_config.key_weights; 0 where there are none
 
     /* Set on the way. */
     enum status status;
@@ -52,7 +60,8 @@ struct job {
     struct ride ride;
 
     /* The batcher's own. */
-    int64_t rank;            // smallest first; arrival order now, a cost term may come
+    int64_t rank;            // ns, smallest first: policy_rank()
+    int64_t cost_ns;         // what it adds to a batch, by the cost model, when it was queued
     struct job *prev, *next; // in its bucket's queue
     int bucket;              // stays after the job was taken out, for metrics
 };

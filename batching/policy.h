@@ -11,9 +11,15 @@ struct bucket_limits {
     int max_batch_requests; // jobs of one forward pass
     int64_t max_wait_ns;    // how long the oldest job may wait for company; 0: not at all
 };
-enum { POLICY_MAX_BUCKETS = 32, POLICY_LOOK_AHEAD = 16 };
+enum { POLICY_MAX_BUCKETS = 32, POLICY_LOOK_AHEAD = 16, POLICY_MAX_KEYS = 64 };
 struct policy_config {
     enum batch_mode mode;
+    int64_t max_batch_ns;              // a batch is predicted to take no longer; 0: the caps alone
+    double rank_cost_factor;           // k: a job of cost t is ranked as if it had come k * t later
+    int64_t priority_ns[N_PRIORITIES]; // added to the rank: 0 for normal, less for high
+    int n_keys;                        // API keys that share the device; at least 1
+    int key_weights[POLICY_MAX_KEYS];  // of the deficit round robin in tokens; at least 1
+    bool interrupt; // urgent short jobs may run at a layer border of a long batch
     struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // up_to ascending; the last holds every job
     int n_buckets;                                    // `none` and `padded` have one
 };
@@ -23,6 +29,10 @@ MUST_CHECK enum status policy_config_check(const struct policy_config *cfg, int 
                                            struct error *err);
 /* The smallest bucket that holds it; -1: none. */
 int policy_bucket_of(const struct policy_config *cfg, int n_tokens);
+
+/* Rank: arrival + k * cost, shifted by the class; a client's own deadline pulls it to the moment at
+ * which the job has to start, when that is earlier. Ageing is built in: every rank is a time. */
+int64_t policy_rank(const struct policy_config *cfg, const struct job *job);
 
 struct policy_view {
     const struct job_queue *queues; // [n_buckets]
