@@ -85,7 +85,7 @@ static double ahead_ns(const struct queues *q, int key, int64_t rank, double own
             continue;
         }
         const double share = ours * p->key_weights[other] / p->key_weights[key];
-        const double most = share + (double)(policy_quantum(p, other)) * q->cost.coef[1];
+        const double most = share + POLICY_QUANTUM * q->cost.coef[1];
         const double by_rank = key_sum(q, other, rank);
         const double by_turn = share < by_rank ? share : key_sum(q, other, INT64_MAX);
         const double bounded = by_rank < most ? by_rank : most;
