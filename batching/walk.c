@@ -67,7 +67,11 @@ static int first_key(const struct walk *w) {
 
 /* Rounds that the key needs to have a turn. */
 static int64_t rounds_to(const struct walk *w, int key) {
-    return w->credit[key] > 0 ? 0 : (w->quanta[key] - w->credit[key]) / w->quanta[key];
+    const int64_t credit = w->credit[key], quantum = w->quanta[key];
+    if (credit > -quantum) { // the rule; a division less
+        return credit <= 0;
+    }
+    return (quantum - credit) / quantum;
 }
 
 /* As many rounds as the first key with work in reach needs. False: none has work. */
