@@ -16,7 +16,9 @@ enum {
     POLICY_MAX_BUCKETS = 32,
     POLICY_MAX_KEYS = 64,
     POLICY_LOOK_AHEAD = 16,
-    POLICY_QUANTUM = 512, // tokens that a key of weight 1 gets in a round
+    POLICY_MAX_WEIGHT = 1000,
+    POLICY_QUANTUM = 64,  // tokens that the key of the largest weight gets in a round
+    POLICY_CREDIT = 1024, // credits a token: weights are told apart by less than a token a round
 };
 struct policy_config {
     enum batch_mode mode;
@@ -43,7 +45,7 @@ int policy_key_of(const struct policy_config *cfg, const struct job *job);
  * in one a bucket. policy_view.orders is [n_keys][policy_n_orders()]. */
 int policy_n_orders(const struct policy_config *cfg);
 int policy_order_of(const struct policy_config *cfg, int bucket);
-int64_t policy_quantum(const struct policy_config *cfg, int key); // tokens a round gives it
+void policy_quanta(const struct policy_config *cfg, int64_t *quanta); // [n_keys], credits a round
 
 /* Rank: arrival + k * cost, shifted by the class; a client's own deadline pulls it to the moment at
  * which the job has to start, when that is earlier. Ageing is built in: every rank is a time.
@@ -54,7 +56,7 @@ int64_t policy_rank(const struct policy_config *cfg, const struct job *job, int6
 struct policy_view {
     const struct job_queue *queues; // [n_buckets], by arrival
     const struct job_order *orders; // by rank, as above
-    const int64_t *deficits;        // [n_keys], tokens that are owed to the key; below 0: it owes
+    const int64_t *deficits;        // [n_keys], credits that are owed to the key; below 0: it owes
     const struct cost_model *cost;
     int64_t first_start_ns; // when the first of those with a deadline has to start; INT64_MAX
     int n_idle_workers;     // other devices that wait for work, beside the one that asks
@@ -69,6 +71,7 @@ enum release_reason {
     RELEASE_WAITED, // a job has waited for as long as its bucket or its deadline allows
     RELEASE_IDLE,   // a device is free and nobody may wait for company
     RELEASE_DRAIN,  // the server is going
+    RELEASE_URGENT, // at a layer border of a batch that can wait
     N_RELEASE_REASONS
 };
 extern const char *const release_reason_names[N_RELEASE_REASONS]; // "full", "waited", ...
@@ -95,4 +98,18 @@ struct decision {
  * the anchor first. */
 struct decision policy_decide(const struct policy_config *cfg, const struct policy_view *view,
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen);
+
+/* A batch that runs, at one of its layer borders. */
+struct outer_batch {
+    int n_jobs;
+    int64_t cost_ns, rest_ns; // predicted: the whole, and what is still to come
+    int64_t inside_ns;        // what interruptions have taken of it
+};
+/* What should run at that border before the batch goes on: DECIDE_RUN or DECIDE_IDLE. Urgent are
+ * short jobs that the policy would rather have had in before the batch ends, by their rank. All
+ * interruptions of a batch take at most half of its own time, and each is worth it: what its jobs
+ * gain together is more than what those of the batch lose. */
+struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
+                                 const struct outer_batch *outer, int64_t now_ns,
+                                 struct job **chosen, int max_chosen);
 #endif
