@@ -2,7 +2,8 @@
  * One barrier a layer, before attention, which is the only op that reads other lanes' rows; QKV
  * has two buffers, because a lane may be done with a layer while another still attends in it. A
  * classifier reads the first token of each sequence alone, so of the last layer no other row is
- * computed: attention and what follows it then work on one row a sequence. */
+ * computed: attention and what follows it then work on one row a sequence. Who asks for hidden
+ * states gets the last layer whole. */
 #include "model/encoder.h"
 
 #include "kernels/kernels.h"
@@ -22,7 +23,7 @@ struct encoder {
 };
 struct pass {
     const struct encoder *e;
-    float *logits;
+    float *out; // logits, or hidden states
 };
 
 /* What one axis of buffers needs; qkv_next stays zeroed, it is chosen layer by layer. */
@@ -107,27 +108,40 @@ void encoder_destroy(struct encoder *e) {
     }
 }
 
+/* The first n layers, whole, and the QKV of the one after them if there is one. */
+static void run_layers(struct lane *ln, const struct encoder *e, int n) {
+    const struct model_weights *w = e->weights;
+    const struct backend_fn *fn = e->be->fn;
+    fn->embed_layernorm(ln, &e->tokens.x, &w->embedding);
+    fn->linear(ln, &e->qkv[0], &e->tokens.x, w->layers[0].qkv, ACT_NONE, NULL);
+    for (int i = 0; i < n; i++) {
+        struct layer_buffers b = e->tokens;
+        b.qkv_next = e->qkv[(i + 1) & 1];
+        fn->barrier(ln);
+        fn->attention(ln, &b.ctx, &e->qkv[i & 1], e->cfg->n_heads);
+        fn->layer_rest(ln, &b, &w->layers[i], i + 1 < w->n_layers ? w->layers[i + 1].qkv : NULL);
+    }
+}
+
 static void classify(struct lane *ln, const void *arg) {
     const struct pass *pass = arg;
     const struct encoder *e = pass->e;
     const struct model_weights *w = e->weights;
     const struct backend_fn *fn = e->be->fn;
     const int last = w->n_layers - 1;
-    fn->embed_layernorm(ln, &e->tokens.x, &w->embedding);
-    fn->linear(ln, &e->qkv[0], &e->tokens.x, w->layers[0].qkv, ACT_NONE, NULL);
-    for (int i = 0; i < last; i++) {
-        struct layer_buffers b = e->tokens;
-        b.qkv_next = e->qkv[(i + 1) & 1];
-        fn->barrier(ln);
-        fn->attention(ln, &b.ctx, &e->qkv[i & 1], e->cfg->n_heads);
-        fn->layer_rest(ln, &b, &w->layers[i], w->layers[i + 1].qkv);
-    }
+    run_layers(ln, e, last);
     fn->barrier(ln);
     fn->attention(ln, &e->firsts.ctx, &e->qkv[last & 1], e->cfg->n_heads);
     fn->pool(ln, &e->firsts.x, &e->tokens.x, POOL_FIRST);
     fn->layer_rest(ln, &e->firsts, &w->layers[last], NULL);
     fn->head(ln, &e->logits, &e->firsts.x, &e->firsts.y, &w->head);
-    fn->fetch(ln, pass->logits, &e->logits);
+    fn->fetch(ln, pass->out, &e->logits);
+}
+
+static void all_rows(struct lane *ln, const void *arg) {
+    const struct pass *pass = arg;
+    run_layers(ln, pass->e, pass->e->weights->n_layers);
+    pass->e->be->fn->fetch(ln, pass->out, &pass->e->tokens.x);
 }
 
 /* What a batch promises. The tokenizer's vocabulary was compared with the model's at start-up, so
@@ -147,14 +161,25 @@ static void check_batch(const struct encoder *e, const struct token_batch *b) {
     }
 }
 
-enum status encoder_forward(struct encoder *e, float *logits, const struct token_batch *batch,
-                            struct op_times *times, struct error *err) {
+static enum status run_pass(struct encoder *e, program_fn *program, float *out,
+                            const struct token_batch *batch, struct op_times *times,
+                            struct error *err) {
     const struct backend_fn *fn = e->be->fn;
-    const struct pass pass = {e, logits};
+    const struct pass pass = {e, out};
     enum status s = STATUS_OK;
     check_batch(e, batch);
     fn->batch_begin(e->be, 0, batch);
-    fn->batch_submit(e->be, 0, classify, &pass);
+    fn->batch_submit(e->be, 0, program, &pass);
     fn->batch_end(e->be, 0, true, &s, times, err);
     return s;
+}
+
+enum status encoder_forward(struct encoder *e, float *logits, const struct token_batch *batch,
+                            struct op_times *times, struct error *err) {
+    return run_pass(e, classify, logits, batch, times, err);
+}
+
+enum status encoder_hidden(struct encoder *e, float *hidden, const struct token_batch *batch,
+                           struct op_times *times, struct error *err) {
+    return run_pass(e, all_rows, hidden, batch, times, err);
 }

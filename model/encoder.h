@@ -20,4 +20,9 @@ void encoder_destroy(struct encoder *e); // takes NULL
 MUST_CHECK enum status encoder_forward(struct encoder *e, float *logits,
                                        const struct token_batch *batch, struct op_times *times,
                                        struct error *err);
+/* The last layer's hidden state of every row, computed rows of padding too: [n_rows, hidden], host
+ * memory of the caller; no logits are made. Otherwise as encoder_forward(). */
+MUST_CHECK enum status encoder_hidden(struct encoder *e, float *hidden,
+                                      const struct token_batch *batch, struct op_times *times,
+                                      struct error *err);
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 64, MAX_SEQS = 4, MAX_LABELS = 8 };
+enum { MAX_ROWS = 64, MAX_SEQS = 4, MAX_LABELS = 8, MAX_HIDDEN = 64 };
 struct fixture {
     struct backend *be;
     struct model_config cfg;
@@ -42,7 +42,7 @@ struct plain {
     struct fixture *f;
     struct tensor qkv[2], logits, pooled, scratch;
     struct layer_buffers b;
-    float *out;
+    float *out, *hidden; // logits; every row after the last layer
 };
 static void plain_program(struct lane *ln, const void *arg) {
     const struct plain *p = arg;
@@ -61,13 +61,15 @@ static void plain_program(struct lane *ln, const void *arg) {
     fn->pool(ln, &p->pooled, &b.x, POOL_FIRST);
     fn->head(ln, &p->logits, &p->pooled, &p->scratch, &w->head);
     fn->fetch(ln, p->out, &p->logits);
+    fn->fetch(ln, p->hidden, &b.x);
 }
 static void make(struct fixture *f, struct tensor *t, enum row_axis axis, int rows, int cols) {
     struct error err;
     assert_int_equal(f->be->fn->tensor_create(f->be, t, axis, rows, cols, &err), STATUS_OK);
 }
-static void run_plain(struct fixture *f, const struct token_batch *batch, float *out) {
-    struct plain p = {.f = f, .out = out};
+static void run_plain(struct fixture *f, const struct token_batch *batch, float *out,
+                      float *hidden_out) {
+    struct plain p = {.f = f, .out = out, .hidden = hidden_out};
     const int hidden = f->cfg.hidden;
     struct tensor *const by_token[] = {&p.b.x, &p.b.ctx, &p.b.y, &p.b.ffn, &p.qkv[0], &p.qkv[1]};
     const int cols[] = {hidden, hidden, hidden, f->cfg.intermediate, 3 * hidden, 3 * hidden};
@@ -97,13 +99,17 @@ static void saving_rows_changes_nothing(void **state) {
         struct fixture f;
         struct error err;
         float got[MAX_SEQS * MAX_LABELS] = {0}, want[MAX_SEQS * MAX_LABELS] = {0};
+        float hidden[MAX_ROWS * MAX_HIDDEN], got_hidden[MAX_ROWS * MAX_HIDDEN];
         init(&f, models[i]);
-        run_plain(&f, &two, want);
+        run_plain(&f, &two, want, hidden);
         assert_int_equal(encoder_forward(f.e, got, &two, NULL, &err), STATUS_OK);
         assert_memory_equal(got, want,
                             sizeof(got)); // the reference works row by row: the same bits
         assert_true(got[0] != got[f.cfg.n_labels]);
         assert_true(got[2 * f.cfg.n_labels] == 0); // nothing beyond [n_seqs, n_labels]
+        assert_int_equal(encoder_hidden(f.e, got_hidden, &two, NULL, &err), STATUS_OK);
+        assert_memory_equal(got_hidden, hidden,
+                            (size_t)two.n_rows * (size_t)f.cfg.hidden * sizeof(float));
         finish(&f);
     }
 }
