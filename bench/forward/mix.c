@@ -58,7 +58,7 @@ static void print_shares(const struct sums *sums) {
 void bench_mix(const struct options *o) {
     int *lens = xcalloc(MAX_LENGTHS, sizeof(*lens));
     const int n = read_lengths(lens, o->lengths_file);
-    struct encoder_limits limits = {o->rows, o->rows, 1};
+    struct encoder_limits limits = {o->rows, o->rows, 1, 0};
     struct engine g;
     struct sums sums = {0};
     for (int i = 0; i < n; i++) {

@@ -162,7 +162,7 @@ static void print_summary(const struct options *o, const struct shape *shapes,
 }
 
 void bench_shapes(const struct options *o) {
-    struct encoder_limits limits = {1, 1, 1};
+    struct encoder_limits limits = {1, 1, 1, 0};
     struct engine g;
     struct shape shapes[MAX_SHAPES];
     struct figures f[MAX_SHAPES];
