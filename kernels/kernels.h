@@ -1,16 +1,18 @@
 /* kernels.h - the op table: all that a forward pass asks of a device, once for every backend.
  * Pass:    batch_begin() takes a token_batch, batch_submit() runs a program (a C function that is
- *          a list of op calls) on every lane, batch_end() polls or waits. A pass may be submitted
- * in several programs, which run in that order. n_slots passes may be between begin and end at
- * once; on a CPU submit runs its program, so passes take turns between programs. Lanes:   a lane is
- * one worker of the device (a pool thread; on a GPU there is one). Each runs the same program, and
- * an op does the lane's share: its rows, or its columns, as the backend plans for the batch.
- * Between ops a lane may count on its own rows only; after barrier() on everybody's. Rows:    a
- * tensor has a row a token or a row a sequence (`axis`). Ops work on the batch's n_rows or n_seqs
- * rows, whatever the tensor could hold; padding is computed like others. Threads: a backend belongs
- * to one worker thread; made weights may be shared by all backends of one kind and device. Lane ops
- * are called inside a program only. Memory:  *_create() and reserve() allocate, at start-up; no op
- * does. Results: a row's never depend on the other rows of the batch (CPU fp32: bit for bit). */
+ *          a list of op calls) on every lane, batch_end() polls or waits. A pass may be several
+ *          programs, run in that order. n_slots passes may be between begin and end at once; on a
+ *          CPU submit runs its program, so that passes take turns between programs.
+ * Lanes:   a lane is one worker of the device (a pool thread; on a GPU there is one). Each runs
+ *          the same program, and an op does the lane's share: its rows, or its columns, as the
+ *          backend plans for the batch. Between ops a lane may count on its own rows only; after
+ *          barrier() on everybody's.
+ * Rows:    a tensor has a row a token or a row a sequence (`axis`). Ops work on the batch's
+ *          n_rows or n_seqs rows, whatever the tensor could hold; padding is computed like others.
+ * Threads: a backend belongs to one worker thread; made weights may be shared by all backends of
+ *          one kind and device. Lane ops are called inside a program only.
+ * Memory:  *_create() and reserve() allocate, at start-up; no op does.
+ * Results: a row's never depend on the other rows of the batch (CPU fp32: bit for bit). */
 #ifndef BERTH_KERNELS_KERNELS_H
 #define BERTH_KERNELS_KERNELS_H
 #include "kernels/backend.h"
