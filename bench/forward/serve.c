@@ -194,7 +194,7 @@ static void run_command(struct session *s, const struct command *c) {
 void run_commands(const struct options *o) {
     struct session s = {0};
     struct command c;
-    const struct encoder_limits limits = {o->rows, o->rows < 512 ? o->rows : 512, 0};
+    const struct encoder_limits limits = {o->rows, o->rows < 512 ? o->rows : 512, 0, 0};
     engine_open(&s.g, o, &limits);
     command_answer("%s", s.g.workers[0].be->detail);
     while (command_read(&c)) {

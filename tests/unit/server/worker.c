@@ -83,7 +83,7 @@ struct rig { // a batcher and its workers
 };
 static void rig_add_worker(struct rig *r, const struct model *m, const struct backend_fn *fn) {
     const struct batch_limits l = batcher_batch_limits(r->batcher);
-    const struct encoder_limits limits = {l.max_rows, l.max_jobs, MAX_LEN};
+    struct encoder_limits limits = {l.max_rows, l.max_jobs, MAX_LEN, 0};
     struct worker_parts parts = {.batcher = r->batcher,
                                  .metrics = r->metrics,
                                  .n_outputs = m->cfg.n_labels,
@@ -94,6 +94,10 @@ static void rig_add_worker(struct rig *r, const struct model *m, const struct ba
     }
     assert_int_equal(encoder_create(&parts.encoder, parts.be, &m->cfg, &m->weights, &limits, NULL),
                      STATUS_OK);
+    limits.slot = 1;
+    assert_int_equal(
+        encoder_create(&parts.urgent_encoder, parts.be, &m->cfg, &m->weights, &limits, NULL),
+        STATUS_OK);
     assert_int_equal(worker_start(&r->workers[r->n_workers++], &parts, NULL), STATUS_OK);
 }
 static void rig_open(struct rig *r, enum batch_mode mode) {
@@ -128,7 +132,7 @@ static void rig_close(struct rig *r) {
 static void run_alone(struct text *texts, int n, const struct model *m) {
     struct backend *be;
     struct encoder *encoder;
-    const struct encoder_limits limits = {MAX_LEN, 1, MAX_LEN};
+    const struct encoder_limits limits = {MAX_LEN, 1, MAX_LEN, 0};
     assert_int_equal(reference_backend_create(&be, NULL), STATUS_OK);
     assert_int_equal(encoder_create(&encoder, be, &m->cfg, &m->weights, &limits, NULL), STATUS_OK);
     for (int i = 0; i < n; i++) {
