@@ -172,8 +172,6 @@ static void write_batches(struct json_writer *w, const struct metrics *m) {
          value_of(&m->tokens)},
         {"berth_rows_total", "counter", "Rows that were computed, padding included.",
          value_of(&m->rows)},
-        {"berth_batch_interruptions_total", "counter",
-         "Batches that ran at a layer border of another one.", value_of(&m->interruptions)},
     };
     expose_rows(w, rows, N_ITEMS(rows));
     expose_family(w, "berth_op_seconds_total", "counter",

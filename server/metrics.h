@@ -42,7 +42,6 @@ struct metrics {                                              // zeroed is empty
     struct histogram bucket_wait[POLICY_MAX_BUCKETS]; // ns in queue, by the job's own bucket
     counter tokens, rows;                             // real, computed
     counter op_ns[N_OP_KINDS];
-    counter interruptions; // batches that ran at a layer border of another
     counter jobs_done, jobs_failed, jobs_cancelled, tokens_truncated;
     counter connections_open, connections_total;
     counter slots_used;

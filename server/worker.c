@@ -108,7 +108,6 @@ static void run_urgent(void *arg, int layers_left, int n_layers) {
         const int64_t done_ns = time_now_ns();
         memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
         note_health(w, b, s, &err);
-        add(&w->parts.metrics->interruptions, 1);
         finish_batch(w, seat, s, infer_ns, done_ns, done_ns - infer_ns);
         w->inside_ns += time_now_ns() - infer_ns;
     }
