@@ -2,6 +2,7 @@
  * Exit codes: 0, EXIT_FAULT (the files, the model, a text), EXIT_USAGE (the command line). */
 #include "server/commands.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/nearest.h"
@@ -128,12 +129,18 @@ static int run_command(const struct command *c, int argc, char **argv) {
             return print_command_help(c);
         }
     }
+    char **given = xcalloc((size_t)argc + 1, sizeof(*given)); // parsing changes their order
+    memcpy(given, argv, (size_t)argc * sizeof(*given));
     const enum status s = options_parse(&opt, argc, argv, c->own, &err);
+    int code = opt.config_is_wrong ? EXIT_FAULT : EXIT_USAGE;
     if (s) {
         fprintf(stderr, "berth: %s: %s\n", c->name, err.text);
-        return opt.config_is_wrong ? EXIT_FAULT : EXIT_USAGE;
+    } else {
+        opt.argc = argc, opt.argv = given, opt.own_rows = c->own;
+        code = run(c, &opt);
     }
-    return run(c, &opt);
+    free(given);
+    return code;
 }
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
