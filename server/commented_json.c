@@ -89,8 +89,10 @@ static const cJSON *walk_next(struct walk *w) {
     w->at[w->depth] = w->at[w->depth]->next;
     return w->at[w->depth];
 }
-/* How many keys the text has before and at `node` (a node without a name: at the one before). */
+/* How many keys the text has before and at `node` (one without a name: at its first member, or else
+ * at the key before it). */
 static int key_number(const cJSON *root, const cJSON *node) {
+    node = !node->string && node->child && node->child->string ? node->child : node;
     struct walk w = {.at = {root}};
     int n = 0;
     for (const cJSON *at = root; at && at != node; at = walk_next(&w)) {

@@ -23,7 +23,7 @@ MUST_CHECK enum status commented_json_read_fd(struct commented_json *j, int fd, 
 /* That it was JSON to the letter (RFC 8259): after the reader's own checks, which know the line. */
 MUST_CHECK enum status commented_json_check(const struct commented_json *j, struct error *err);
 void commented_json_finish(struct commented_json *j); // takes a half-made one
-/* Puts "name:line: " of a node (one without a name: of the one before) before the reason. */
+/* Puts "name:line: " of a node before the reason. */
 enum status commented_json_at(const struct commented_json *j, const cJSON *node, enum status s,
                               struct error *err);
 /* An earlier member of `object` has the same name. */

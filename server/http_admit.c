@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/http_gate.h"
+
 static const struct config *config_of(const struct connection *c) {
     return c->daemon->http->ctx->cfg;
 }

@@ -3,7 +3,7 @@
  * 11.2: request smuggling): both lengths, a length twice, a coding it does not know, a folded line
  * glued to its name. All that is refused here with 400, and a refusal in the first call closes the
  * connection, so that nothing after it is taken for a request. Pure: no sockets, no library. */
-#include "server/http_internal.h"
+#include "server/http_gate.h"
 
 #include <string.h>
 #include <strings.h>

@@ -9,7 +9,6 @@
  * watch thread and touch only what is said to be theirs. */
 #ifndef BERTH_SERVER_HTTP_INTERNAL_H
 #define BERTH_SERVER_HTTP_INTERNAL_H
-#include "server/access.h"
 #include "server/response.h"
 #include "server/routes.h"
 #include "server/watch.h"
@@ -88,23 +87,6 @@ void http_give_connection(struct http *h, struct connection *c);
  * times its size for tree and ids; what needs more (a 64-byte node for each two bytes of "1,1,") is
  * refused when it gets there, so that no request can take more than the configuration says. */
 size_t http_arena_bytes(const struct config *cfg);
-
-/* What the gate has read from the headers. */
-struct gate {
-    int64_t n_bytes; // names and values
-    int n_hosts, n_lengths, n_codings;
-    int64_t length; // of the body
-    bool is_chunked;
-    const char *fault; // why it is no request; NULL: well-formed so far
-    const char *content_type;
-    struct access_headers access;
-};
-/* Takes one header line. The strings are borrowed as long as the request lives. */
-void gate_header(struct gate *g, const char *name, size_t name_len, const char *value,
-                 size_t value_len);
-/* After the last header: the rules between them. NULL, or why this is no request. */
-const char *gate_framing_fault(const struct gate *g, const char *version);
-bool gate_is_json(const char *content_type); // application/json, in UTF-8; NULL is not
 
 /* An empty request with the id that the client wants; its time begins now. */
 void exchange_start(struct request *r, const struct connection *c);

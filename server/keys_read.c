@@ -132,7 +132,7 @@ static enum status read_fields(struct key_entry *e, const cJSON *object, const c
             return s;
         }
     }
-    *where = object->child ? object->child : object;
+    *where = object;
     if (!cJSON_IsObject(object) || !seen[NAME] || !seen[SECRET]) {
         return error_set(err, STATUS_INVALID,
                          "each of keys is an object with name and key, like {\"name\": \"web\", "
