@@ -175,6 +175,7 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
         s = device_open(&e->devices[i], plan, i, split, err);
     }
     s = s ? s : sweep_cost(cost, &timed, &e->devices[0], plan, split, tuning, err);
+    e->info.cost_from = timed ? "sweep" : "cache";
     e->info.tune_ms = ms_since(start_ns);
     log_stage("tune", e->info.tune_ms);
     const int64_t warm_ns = time_now_ns();
