@@ -22,6 +22,7 @@ struct device_plan { // what every device of an engine is made from; borrowed
     const struct backend *loader; // that made the weights: of the devices' kind
     struct batch_limits batch;
     int max_seq_len;
+    bool measure; // what the tuning cache does not know
 };
 struct device {
     struct backend *be;

@@ -225,6 +225,10 @@ enum status split_choose(struct split *out, const struct device_plan *plan, stru
             }
         }
     }
+    if (!plan->measure) {
+        *out = candidates[0];
+        return STATUS_OK;
+    }
     bool disturbed = false;
     const enum status s = measure(out, &disturbed, candidates, n, plan, err);
     if (!s && !disturbed) {

@@ -19,6 +19,9 @@ static const int64_t SWEEP_NS = 500 * NS_PER_MS;
 static const double ON_CORE = 0.7;         // less of a pass, and others had the core
 static const double MOST_DISTURBED = 0.25; // of the passes of a sweep that is kept
 
+const char *const cost_source_names[N_COST_SOURCES] = {
+    [COST_NOTHING] = "nothing", [COST_CACHE] = "cache", [COST_SWEEP] = "sweep"};
+
 struct sweep {
     int n_seqs[N_SHAPES], len[N_SHAPES]; // by rising rows
     int64_t least_ns[N_SHAPES];
@@ -123,22 +126,31 @@ static bool is_plausible(const double coef[COST_TERMS]) {
     const double row_ns = coef[0] + coef[1] + coef[2];
     return coef[0] >= 0 && coef[1] >= 0 && coef[2] >= 0 && row_ns >= 1 && row_ns <= 60.0 * NS_PER_S;
 }
-enum status sweep_cost(struct cost_model *out, bool *timed, const struct device *d,
+enum status sweep_cost(struct cost_model *out, enum cost_source *from, const struct device *d,
                        const struct device_plan *plan, struct split split, struct tuning *tuning,
                        struct error *err) {
     char key[TUNING_MAX_KEY + 1];
     double coef[COST_TERMS];
     sweep_key(key, "cost", plan, split);
-    *timed = !tuning_get(tuning, key, coef, COST_TERMS) || !is_plausible(coef);
-    if (!*timed) {
+    if (tuning_get(tuning, key, coef, COST_TERMS) && is_plausible(coef)) {
         cost_set(out, coef);
+        *from = COST_CACHE;
+        return STATUS_OK;
+    }
+    cost_fit(out, NULL, 0);
+    *from = COST_NOTHING;
+    if (!plan->measure) {
         return STATUS_OK;
     }
     struct sweep w;
     const enum status s = run_sweep(&w, d, plan, err);
+    if (s) {
+        return s;
+    }
     fit(out, &w);
-    if (!s && w.n_disturbed <= MOST_DISTURBED * w.n_passes) {
+    *from = COST_SWEEP;
+    if (w.n_disturbed <= MOST_DISTURBED * w.n_passes) {
         tuning_set(tuning, key, out->coef, COST_TERMS);
     }
-    return s;
+    return STATUS_OK;
 }
