@@ -35,13 +35,15 @@ enum status device_create_backend(struct backend **out, const struct config *cfg
 
 enum status device_open(struct device *out, const struct device_plan *plan, int index,
                         struct split split, struct error *err) {
-    const struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs,
-                                          plan->max_seq_len};
+    struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs, plan->max_seq_len,
+                                    .slot = 0};
     const bool pin = plan->cfg->compute.pin && cores_are_ours(split.n_workers * split.n_threads);
     struct device d = {.be = NULL};
     enum status s = device_create_backend(&d.be, plan->cfg, split.n_threads,
                                           pin ? index * split.n_threads : -1, err);
     s = s ? s : encoder_create(&d.encoder, d.be, plan->model, plan->weights, &limits, err);
+    limits.slot = 1;
+    s = s ? s : encoder_create(&d.urgent, d.be, plan->model, plan->weights, &limits, err);
     if (s) {
         device_close(&d);
         return s;
@@ -51,6 +53,7 @@ enum status device_open(struct device *out, const struct device_plan *plan, int 
 }
 void device_close(struct device *d) {
     encoder_destroy(d->encoder);
+    encoder_destroy(d->urgent);
     backend_destroy(d->be);
     memset(d, 0, sizeof(*d));
 }

@@ -27,6 +27,7 @@ struct device_plan { // what every device of an engine is made from; borrowed
 struct device {
     struct backend *be;
     struct encoder *encoder;
+    struct encoder *urgent; // for what interrupts a batch of the other
 };
 /* Worker `index`'s. */
 MUST_CHECK enum status device_open(struct device *out, const struct device_plan *plan, int index,

@@ -197,6 +197,7 @@ static enum status start_workers(struct engine *e, struct metrics *metrics, stru
         const struct worker_parts parts = {.batcher = e->batcher,
                                            .be = d->be,
                                            .encoder = d->encoder,
+                                           .urgent_encoder = d->urgent,
                                            .metrics = metrics,
                                            .n_outputs = e->model.n_labels,
                                            .index = i};
