@@ -41,9 +41,12 @@ static void add(counter *c, int64_t n) {
 static void count_batch(struct metrics *m, const struct batch *b, int64_t batch_ns) {
     const struct ride *r = &b->ride;
     add(&m->batches[b->reason], 1);
-    add(&m->bucket_batches[b->bucket], 1);
-    add(&m->bucket_tokens[b->bucket], r->n_tokens);
-    add(&m->bucket_rows[b->bucket], r->n_rows);
+    struct bucket_metrics *anchor = metrics_bucket_at(m, r->bucket_up_to);
+    add(&anchor->batches, 1);
+    add(&anchor->reasons[b->reason], 1);
+    add(&anchor->tokens, r->n_tokens);
+    add(&anchor->rows, r->n_rows);
+    add(&anchor->room, atomic_load(&anchor->max_rows));
     add(&m->tokens, r->n_tokens);
     add(&m->rows, r->n_rows);
     histogram_record(&m->batch_jobs, r->n_jobs);
@@ -54,8 +57,9 @@ static void count_batch(struct metrics *m, const struct batch *b, int64_t batch_
     }
     for (int i = 0; i < b->n_jobs; i++) {
         const struct job *job = b->jobs[i];
-        add(&m->bucket_jobs[job->bucket], 1);
-        histogram_record(&m->bucket_wait[job->bucket], job->chosen_ns - job->queued_ns);
+        struct bucket_metrics *own = metrics_bucket_of(m, job->n_tokens);
+        add(&own->jobs, 1);
+        histogram_record(&own->wait, job->chosen_ns - job->queued_ns);
     }
 }
 

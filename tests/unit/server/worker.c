@@ -163,8 +163,8 @@ static void check_metrics(const struct metrics *m, const struct text *texts, int
         n_batches += m->batches[i];
     }
     for (int i = 0; i < POLICY_MAX_BUCKETS; i++) {
-        n_jobs += m->bucket_jobs[i];
-        n_waits += m->bucket_wait[i].count;
+        n_jobs += m->buckets[i].jobs;
+        n_waits += m->buckets[i].wait.count;
     }
     for (int i = 0; i < N_OP_KINDS; i++) {
         op_ns += m->op_ns[i];
