@@ -57,6 +57,7 @@ struct config {
         bool interrupt;
         int max_queued_jobs;
         int64_t max_queued_tokens;
+        int reload_max_batch_tokens; // 0: RELOAD_GROWTH times the largest at start
         struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above
         int n_buckets;
         int padded_max_batch_tokens,
@@ -91,6 +92,10 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
+/* How large a batch a reload may ask for, rows and inputs: room is made at start. */
+enum { RELOAD_GROWTH = 4 };
+void config_reserve(int *tokens, int *jobs, const struct config *c,
+                    const struct policy_config *at_start);
 void config_print(FILE *out, const struct config *c); // JSON that reads back, every value in force
 void config_print_sample(FILE *out);                  // deploy/berth.jsonc: defaults and comments
 void config_print_help(FILE *out);                    // the settings' part of --help

@@ -214,3 +214,15 @@ enum status config_policy(struct policy_config *out, const struct config *c, int
     }
     return s ? error_prefix(err, s, "batching.buckets") : STATUS_OK;
 }
+void config_reserve(int *tokens, int *jobs, const struct config *c,
+                    const struct policy_config *at_start) {
+    *tokens = *jobs = 0;
+    for (int i = 0; i < at_start->n_buckets && at_start->mode != BATCH_NONE; i++) {
+        const struct bucket_limits *b = &at_start->buckets[i];
+        *tokens = b->max_batch_tokens > *tokens ? b->max_batch_tokens : *tokens;
+        *jobs = b->max_batch_requests > *jobs ? b->max_batch_requests : *jobs;
+    }
+    const int said = c->batching.reload_max_batch_tokens;
+    *tokens = said ? said : *tokens * RELOAD_GROWTH;
+    *jobs = *jobs * RELOAD_GROWTH < *tokens ? *jobs * RELOAD_GROWTH : *tokens;
+}

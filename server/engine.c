@@ -139,7 +139,7 @@ static enum status create_batcher(struct engine *e, const struct config *cfg, st
     if (s) {
         return s;
     }
-    const struct batcher_config batcher = {
+    struct batcher_config batcher = {
         .queues = {.policy = e->info.policy,
                    .max_seq_len = e->info.max_input_tokens,
                    .max_queued_jobs = cfg->batching.max_queued_jobs,
@@ -147,6 +147,7 @@ static enum status create_batcher(struct engine *e, const struct config *cfg, st
                    .n_workers = n_workers(cfg)},
         .pad_token_id = tokenizer_pad_id(e->tokenizer),
     };
+    config_reserve(&batcher.reserve_tokens, &batcher.reserve_jobs, cfg, &e->info.policy);
     return batcher_create(&e->batcher, &batcher, err);
 }
 

@@ -71,11 +71,12 @@ enum status live_begin(struct live *l, struct engine *engine, struct error *err)
     return s;
 }
 
-static const char *const queue_sizes[] = {"batching.max_queued_jobs", "batching.max_queued_tokens"};
+static const char *const sizes[] = {"batching.max_queued_jobs", "batching.max_queued_tokens",
+                                    "batching.reload_max_batch_tokens"};
 /* Sizes of what was made at start; all else of batching is policy. */
 static bool is_fixed(const struct setting *s) {
-    for (size_t i = 0; i < N_ITEMS(queue_sizes); i++) {
-        if (!strcmp(s->key, queue_sizes[i])) {
+    for (size_t i = 0; i < N_ITEMS(sizes); i++) {
+        if (!strcmp(s->key, sizes[i])) {
             return true;
         }
     }

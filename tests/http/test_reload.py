@@ -101,6 +101,15 @@ def test_put_changes_what_is_in_force(start_berth):
     assert server.value(text, r'berth_bucket_jobs_total\{bucket="16"\}') == 2  # and goes on when it is back
 
 
+def test_batches_may_grow_to_what_there_is_room_for(start_berth):
+    server = start_berth("--max_batch_tokens", "100", "--max_batch_requests", "5")
+    assert put(server, {"max_batch_tokens": 400, "max_batch_requests": 20}).status == 200
+    put(server, {"max_batch_tokens": 401}).check_error(422, "max_batch_tokens is 401", "400")
+    put(server, {"max_batch_requests": 21}).check_error(422, "max_batch_requests is 21", "20")
+    server = start_berth("--max_batch_tokens", "100", "--reload_max_batch_tokens", "100")
+    put(server, {"max_batch_tokens": 101}).check_error(422, "max_batch_tokens is 101", "100")
+
+
 BAD = {
     "descending": ({"buckets": [{"up_to": 32}, {"up_to": 16}, {"up_to": 64}]}, ["buckets[1]", "rising"]),
     "overlapping": ({"buckets": [{"up_to": 64}, {"up_to": 64}]}, ["buckets[1]", "rising"]),
