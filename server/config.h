@@ -64,6 +64,10 @@ struct config {
             padded_max_batch_requests; // mode `padded`, which has no buckets
         double padded_max_wait_ms;
     } batching;
+    struct {            // where the buckets were read, for errors
+        char file[256]; // "": the command line, or the default
+        int bucket_lines[POLICY_MAX_BUCKETS];
+    } origin;
     struct {
         enum log_level level;
         bool requests; // a line a request
