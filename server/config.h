@@ -59,12 +59,17 @@ struct config {
         bool interrupt;
         int max_queued_jobs;
         int64_t max_queued_tokens;
+        int reload_max_batch_tokens; // 0: RELOAD_GROWTH times the largest at start
         struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above
         int n_buckets;
         int padded_max_batch_tokens,
             padded_max_batch_requests; // mode `padded`, which has no buckets
         double padded_max_wait_ms;
     } batching;
+    struct {            // where the buckets were read, for errors
+        char file[256]; // "": the command line, or the default
+        int bucket_lines[POLICY_MAX_BUCKETS];
+    } origin;
     struct {
         enum log_level level;
         bool requests; // a line a request
@@ -93,6 +98,10 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
+/* How large a batch a reload may ask for, rows and inputs: room is made at start. */
+enum { RELOAD_GROWTH = 4 };
+void config_reserve(int *tokens, int *jobs, const struct config *c,
+                    const struct policy_config *at_start);
 void config_print(FILE *out, const struct config *c); // JSON that reads back, every value in force
 void config_print_sample(FILE *out);                  // deploy/berth.jsonc: defaults and comments
 void config_print_help(FILE *out);                    // the settings' part of --help
