@@ -10,21 +10,23 @@ typedef int command_fn(const struct options *opt);
 struct command {
     const char *name, *words, *summary, *details;
     command_fn *run;
+    const struct own_options *own; // NULL: none
+    bool needs_no_model;
 };
 static const struct command commands[] = {
     {"serve", "MODEL_DIR", "serve the model over HTTP",
      "Listens, loads the model, and answers until SIGTERM or SIGINT; then it drains: what was\n"
      "accepted is answered. A second signal ends it at once. The log is JSON lines on stderr.\n",
-     cmd_serve},
+     cmd_serve, NULL, false},
     {"classify", "MODEL_DIR [TEXT...]", "classify texts, or the lines of standard input",
      "Writes a JSON object a text, in order: text, label and score of the best label, scores of\n"
      "all, tokens, truncated. A text that cannot be classified gives {\"line\", \"error\"} in its\n"
      "place, and the exit code is 1 at the end.\n",
-     cmd_classify},
+     cmd_classify, NULL, false},
     {"tokenize", "MODEL_DIR [TEXT...]", "show token ids of texts, or of standard input's lines",
      "Writes a JSON object a text, in order: text, ids, tokens, offsets (UTF-8 bytes, start and\n"
      "end; 0, 0 for special tokens). A text that is refused gives {\"line\", \"error\"}.\n",
-     cmd_tokenize},
+     cmd_tokenize, NULL, false},
 };
 static const char *const words[] = {"serve", "classify", "tokenize", "help", "version"};
 
@@ -46,8 +48,20 @@ static void print_usage(FILE *out) {
         "MODEL_DIR is a Hugging Face directory: config.json, model.safetensors, tokenizer.json.\n",
         out);
 }
+static void print_own_options(const struct own_options *own) {
+    fputs("options of this command:\n", stdout);
+    for (int i = 0; i < own->n; i++) {
+        const struct own_option *o = &own->rows[i];
+        printf("  --%s%s%s\n      %s\n", o->name, o->value ? " " : "", o->value ? o->value : "",
+               o->effect);
+    }
+    fputc('\n', stdout);
+}
 static int print_command_help(const struct command *c) {
     printf("usage: berth %s %s [OPTION...]\n\n%s\n", c->name, c->words, c->details);
+    if (c->own) {
+        print_own_options(c->own);
+    }
     fputs("options (--key value or --key=value; of a key that is unique the last part is enough):\n"
           "  --config FILE\n      Read settings from FILE, JSON with comments; options go before.\n"
           "  --check-config\n      Read and check the settings, say OK, and end.\n"
@@ -92,13 +106,13 @@ static int run(const struct command *c, const struct options *opt) {
         puts("OK");
         return 0;
     }
-    if (!*opt->cfg.model.dir) {
+    if (!*opt->cfg.model.dir && !c->needs_no_model) {
         fprintf(stderr, "berth: %s: no MODEL_DIR; usage: berth %s %s\n", c->name, c->name,
                 c->words);
         return EXIT_USAGE;
     }
-    if (c->run == cmd_serve && opt->n_texts > 0) {
-        fprintf(stderr, "berth: serve: \"%.60s\" is one word too many\n", opt->texts[0]);
+    if ((c->run == cmd_serve || c->needs_no_model) && opt->n_texts > 0) {
+        fprintf(stderr, "berth: %s: \"%.60s\" is one word too many\n", c->name, opt->texts[0]);
         return EXIT_USAGE;
     }
     /* The lines of a load are of use to an operator, not between a command's results. */
@@ -114,7 +128,7 @@ static int run_command(const struct command *c, int argc, char **argv) {
             return print_command_help(c);
         }
     }
-    const enum status s = options_parse(&opt, argc, argv, &err);
+    const enum status s = options_parse(&opt, argc, argv, c->own, &err);
     if (s) {
         fprintf(stderr, "berth: %s: %s\n", c->name, err.text);
         return opt.config_is_wrong ? EXIT_FAULT : EXIT_USAGE;
