@@ -95,8 +95,8 @@ static void read_connection(struct answer *a, struct text value) {
         }
     }
 }
-static enum status read_header(struct answer *a, const struct answer_rules *rules,
-                               struct text name, struct text value, struct error *err) {
+static enum status read_header(struct answer *a, const struct answer_rules *rules, struct text name,
+                               struct text value, struct error *err) {
     if (is_text(name, "Content-Length")) {
         return read_length(a, rules, value, err);
     }
@@ -265,8 +265,8 @@ enum status answer_feed(struct answer *a, const struct answer_rules *rules, cons
     *used = 0;
     while (*used < len && a->state != ANSWER_DONE) {
         const char *rest = data + *used;
-        const bool is_body = a->state == ANSWER_BODY || a->state == ANSWER_BODY_TO_END ||
-                             a->state == ANSWER_CHUNK;
+        const bool is_body =
+            a->state == ANSWER_BODY || a->state == ANSWER_BODY_TO_END || a->state == ANSWER_CHUNK;
         size_t n = 0;
         struct text line = {NULL, 0};
         enum status s = is_body ? take_body(a, rules, rest, len - *used, &n, err)

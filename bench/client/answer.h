@@ -15,7 +15,7 @@ struct answer_rules { // shared by all answers of a run
 enum answer_state {
     ANSWER_STATUS_LINE,
     ANSWER_HEADERS,
-    ANSWER_BODY,       // `left` bytes of it
+    ANSWER_BODY,        // `left` bytes of it
     ANSWER_BODY_TO_END, // until the connection ends
     ANSWER_CHUNK_SIZE,
     ANSWER_CHUNK,

@@ -62,8 +62,7 @@ static size_t fill_pieces(const struct connection *c, const struct plan *p,
         const size_t cut = skip < all[i].len ? skip : all[i].len;
         skip -= cut;
         if (all[i].len > cut) {
-            pieces[n++] = (struct iovec){(void *)(uintptr_t)(all[i].bytes + cut),
-                                         all[i].len - cut};
+            pieces[n++] = (struct iovec){(void *)(uintptr_t)(all[i].bytes + cut), all[i].len - cut};
         }
     }
     return n;

@@ -19,7 +19,7 @@ struct connection {
     struct text_slice text;
     char length_line[48];
     size_t n_sent;
-    int64_t rest_until_ns; // closed loop: not before then
+    int64_t rest_until_ns;          // closed loop: not before then
     struct connection *prev, *next; // in the loop's list of its state
     char what[FAILURE_EXAMPLE_BYTES];
     struct answer answer;

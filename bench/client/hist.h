@@ -19,7 +19,8 @@ struct hist { // zeroed is empty
 };
 void hist_record(struct hist *h, int64_t value); // below zero counts as zero
 void hist_add(struct hist *h, const struct hist *other);
-/* The upper edge of the bin that holds the q-quantile (nearest rank), at most `max`; 0 when empty. */
+/* The upper edge of the bin that holds the q-quantile (nearest rank), at most `max`; 0 when empty.
+ */
 int64_t hist_quantile(const struct hist *h, double q);
 double hist_mean(const struct hist *h);
 /* How many values were at most `bound`, to the accuracy of a bin. */

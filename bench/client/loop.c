@@ -83,8 +83,7 @@ static void draw_next(struct loop *l) {
 
 static void note_outcome(struct loop *l, enum failure kind, int64_t now_ns, const char *what) {
     const struct plan *p = l->plan;
-    const bool is_dead =
-        kind == FAILURE_CONNECT || kind == FAILURE_CLOSED || kind == FAILURE_RESET;
+    const bool is_dead = kind == FAILURE_CONNECT || kind == FAILURE_CLOSED || kind == FAILURE_RESET;
     if (!is_dead) {
         l->failing_since_ns = 0;
     } else if (l->failing_since_ns == 0) {
@@ -256,8 +255,8 @@ static void wait_for_events(struct loop *l) {
         if (wake_ns <= time_now_ns()) {
             timeout_ms = 0;
         } else if (wake_ns != l->armed_ns) {
-            const struct itimerspec at = {.it_value = {.tv_sec = wake_ns / NS_PER_S,
-                                                       .tv_nsec = wake_ns % NS_PER_S}};
+            const struct itimerspec at = {
+                .it_value = {.tv_sec = wake_ns / NS_PER_S, .tv_nsec = wake_ns % NS_PER_S}};
             timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
             l->armed_ns = wake_ns;
         }
@@ -328,8 +327,7 @@ enum status loop_run(struct plan *p, int thread, struct record *r, struct error 
     l->plan = p, l->record = r, l->thread = thread;
     l->epoll_fd = l->timer_fd = -1;
     /* The first threads take what is left over. */
-    l->n_connections =
-        p->n_connections / p->n_threads + (thread < p->n_connections % p->n_threads);
+    l->n_connections = p->n_connections / p->n_threads + (thread < p->n_connections % p->n_threads);
     l->connections = xcalloc((size_t)l->n_connections + 1, sizeof(*l->connections));
     l->window_begin_ns = plan_window_begin(p);
     l->window_end_ns = r->end_ns;

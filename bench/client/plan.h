@@ -30,14 +30,14 @@ struct plan {
     double speed;
     uint64_t seed;
     double warmup_s;
-    int64_t window_ns;     // of the measurement; INT64_MAX: until max_requests
-    int64_t max_requests;  // recorded ones; INT64_MAX: until the window's end
-    int n_connections;     // closed loop: all the time; open loop: at most. All threads together
+    int64_t window_ns;    // of the measurement; INT64_MAX: until max_requests
+    int64_t max_requests; // recorded ones; INT64_MAX: until the window's end
+    int n_connections;    // closed loop: all the time; open loop: at most. All threads together
     int n_threads;
     int64_t timeout_ns, spin_ns, give_up_ns; // give_up 0: never
-    int64_t offset_ns; // of this round in the series over time
+    int64_t offset_ns;                       // of this round in the series over time
 
-    int64_t start_ns; // when the warm-up begins
+    int64_t start_ns;        // when the warm-up begins
     atomic_llong next_index; // closed loop: of the next recorded request
     atomic_llong next_warm;
     struct progress progress;

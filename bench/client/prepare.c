@@ -16,7 +16,6 @@ static const struct dialect dialects[] = {
     {"native", "/predict", "inputs", false},
     {"tei", "/predict", "inputs", true},
 };
-static const char *const arrival_names[] = {"constant", "poisson", "bursts"};
 
 static const struct dialect *find_dialect(const char *name) {
     for (size_t i = 0; i < N_ITEMS(dialects); i++) {
@@ -27,8 +26,8 @@ static const struct dialect *find_dialect(const char *name) {
     return NULL;
 }
 static enum status set_kind(struct plan *p, const char *name, struct error *err) {
-    for (size_t i = 0; i < N_ITEMS(arrival_names); i++) {
-        if (!strcmp(name, arrival_names[i])) {
+    for (int i = 0; i < N_ARRIVAL_KINDS; i++) {
+        if (!strcmp(name, arrival_kind_names[i])) {
             p->kind = (enum arrival_kind)i;
             return STATUS_OK;
         }
@@ -78,7 +77,8 @@ static enum status make_head(struct plan *p, const struct bench_config *cfg, con
                              const char *path, struct error *err) {
     bool fits = add(p, cfg->method, " ", path) && add(p, " HTTP/1.1\r\n", "", "");
     fits = fits && (has_header(cfg, "Host") || add(p, "Host: ", u->authority, "\r\n"));
-    fits = fits && (has_header(cfg, "User-Agent") || add(p, "User-Agent: berth-bench/", BERTH_VERSION, "\r\n"));
+    fits = fits && (has_header(cfg, "User-Agent") ||
+                    add(p, "User-Agent: berth-bench/", BERTH_VERSION, "\r\n"));
     fits = fits && (!p->has_body || has_header(cfg, "Content-Type") ||
                     add(p, "Content-Type: application/json\r\n", "", ""));
     for (int i = 0; i < cfg->n_headers; i++) {
@@ -143,8 +143,8 @@ static enum status prepare_texts(struct load *l, const struct bench_config *cfg,
         s = texts_read(&l->texts, cfg->texts, err);
     } else {
         struct lengths *lengths = xcalloc(1, sizeof(*lengths));
-        s = text_lengths_parse(lengths, cfg->lengths ? cfg->lengths : "lognormal:24:1.15",
-                               cfg->max_tokens, err);
+        s = text_lengths_parse(lengths, cfg->lengths ? cfg->lengths : "mixed", cfg->max_tokens,
+                               err);
         if (!s) {
             l->texts = texts_draw(lengths, (uint64_t)cfg->seed);
         } else {
@@ -166,18 +166,17 @@ static enum status prepare_trace(struct load *l, const struct bench_config *cfg,
     }
     l->plan.trace = &l->trace;
     l->plan.speed = cfg->speed;
-    l->plan.window_ns = cfg->duration_s > 0
-                            ? (int64_t)(cfg->duration_s * 1e9)
-                            : (int64_t)((double)l->trace.arrivals[l->trace.n - 1].at_ns /
-                                        cfg->speed) + 1;
+    l->plan.window_ns =
+        cfg->duration_s > 0
+            ? (int64_t)(cfg->duration_s * 1e9)
+            : (int64_t)((double)l->trace.arrivals[l->trace.n - 1].at_ns / cfg->speed) + 1;
     return STATUS_OK;
 }
 /* A duration, a number of requests, or the shorter of both; 10 seconds when neither is said. */
 static double seconds_of(const struct bench_config *cfg) {
     return cfg->duration_s > 0 ? cfg->duration_s : cfg->requests > 0 ? SCHEDULE_MAX_SECONDS : 10;
 }
-static enum status prepare_rate(struct plan *p, const struct bench_config *cfg,
-                                struct error *err) {
+static enum status prepare_rate(struct plan *p, const struct bench_config *cfg, struct error *err) {
     const enum status s =
         rate_plan_parse(&p->rate, cfg->rate ? cfg->rate : "50", seconds_of(cfg), err);
     if (s) {

@@ -12,8 +12,8 @@
 enum { FIRST_SLOT_MS = 100 };
 
 const char *const failure_names[N_FAILURES] = {
-    "ok",       "connect", "closed", "reset", "timeout", "protocol", "429",
-    "503",      "504",     "3xx",    "4xx",   "5xx",
+    "ok",  "connect", "closed", "reset", "timeout", "protocol",
+    "429", "503",     "504",    "3xx",   "4xx",     "5xx",
 };
 enum failure failure_of_status(int http_status) {
     switch (http_status) {
@@ -50,8 +50,8 @@ static void slot_add(struct slot *s, const struct slot *o) {
     s->n_due += o->n_due, s->n_ok += o->n_ok, s->n_failed += o->n_failed;
     s->queue_n += o->queue_n;
     s->latency_ms += o->latency_ms, s->queue_ms += o->queue_ms;
-    s->latency_max_ms = s->latency_max_ms > o->latency_max_ms ? s->latency_max_ms
-                                                              : o->latency_max_ms;
+    s->latency_max_ms =
+        s->latency_max_ms > o->latency_max_ms ? s->latency_max_ms : o->latency_max_ms;
     s->queue_max_ms = s->queue_max_ms > o->queue_max_ms ? s->queue_max_ms : o->queue_max_ms;
 }
 static void join_slots(struct record *r) {
@@ -162,9 +162,9 @@ static void record_ok(struct record *r, const struct shot *shot, const struct an
                       const struct stages *stages) {
     const int64_t latency_ns = shot->done_ns - shot->due_ns;
     const struct timing *t = &a->timing;
-    struct bucket_record *bucket =
-        t->has_batch ? bucket_of(r, t->batch.bucket, true)
-                     : bucket_of(r, class_of_words(shot->n_words), false);
+    struct bucket_record *bucket = t->has_batch
+                                       ? bucket_of(r, t->batch.bucket, true)
+                                       : bucket_of(r, class_of_words(shot->n_words), false);
     struct slot *slot = slot_at(r, shot->due_ns - r->begin_ns + r->offset_ns);
     const double latency_ms = (double)latency_ns / 1e6;
     const int queue = queue_stage(stages);

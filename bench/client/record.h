@@ -37,7 +37,7 @@ struct shot {
     bool has_waited;  // for a connection: all were busy
 };
 struct sample {
-    int64_t index, due_ns; // since the first recorded moment
+    int64_t index, due_ns;                  // since the first recorded moment
     float latency_ms, service_ms, total_ms; // total as the server told; below 0: untold
     float ms[STAGES_MAX];
     uint32_t has;
@@ -57,13 +57,13 @@ struct slot { // a piece of time
     double latency_ms, latency_max_ms, queue_ms, queue_max_ms;
 };
 struct record {
-    struct hist latency; // ns from the intended send, 2xx and timeouts
-    struct hist service; // ns from the real send, 2xx
+    struct hist latency;  // ns from the intended send, 2xx and timeouts
+    struct hist service;  // ns from the real send, 2xx
     struct hist lateness; // ns from the intended send until the client turned to it
     int64_t n_due, n_ok, n_failed[N_FAILURES];
     int64_t n_ok_in_window; // answered before the schedule's end, whenever they were sent
     int64_t n_waited, n_connects, n_malformed, n_bytes;
-    int64_t n_abandoned; // in flight when the run was stopped
+    int64_t n_abandoned;                             // in flight when the run was stopped
     char example[N_FAILURES][FAILURE_EXAMPLE_BYTES]; // the first of its kind
     double stage_ms[STAGES_MAX], total_ms, outside_ms;
     int64_t stage_n[STAGES_MAX], total_n;
@@ -87,8 +87,7 @@ void record_begin(struct record *r, int64_t begin_ns, int64_t end_ns, int64_t of
 void record_answer(struct record *r, const struct shot *shot, const struct answer *a,
                    const struct stages *stages);
 /* No answer. `what`: one sentence. */
-void record_failure(struct record *r, const struct shot *shot, enum failure kind,
-                    const char *what);
+void record_failure(struct record *r, const struct shot *shot, enum failure kind, const char *what);
 /* `other` began with the same offset or a later one. */
 void record_add(struct record *sum, const struct record *other);
 int64_t record_failures(const struct record *r);

@@ -97,8 +97,8 @@ static void sum_up(struct round *out, const struct plan *p, int64_t end_ns) {
     out->window_s = window_end_ns > begin_ns ? (double)(window_end_ns - begin_ns) / 1e9 : 0;
     out->throughput = out->window_s > 0 ? (double)sum->n_ok_in_window / out->window_s : 0;
 }
-static enum status run_threads(struct worker *workers, int n, struct plan *p,
-                               const char *title, struct error *err) {
+static enum status run_threads(struct worker *workers, int n, struct plan *p, const char *title,
+                               struct error *err) {
     atomic_int n_running = n;
     sigset_t signals, before;
     enum status s = STATUS_OK;
@@ -133,7 +133,8 @@ enum status round_run(struct round *out, struct plan *p, int64_t max_samples, co
     *out = (struct round){.sum = record_create(max_samples)};
     reset_plan(p);
     const int64_t begin_ns = plan_window_begin(p);
-    const int64_t end_ns = p->window_ns < INT64_MAX - begin_ns ? begin_ns + p->window_ns : INT64_MAX;
+    const int64_t end_ns =
+        p->window_ns < INT64_MAX - begin_ns ? begin_ns + p->window_ns : INT64_MAX;
     record_begin(out->sum, begin_ns, end_ns, p->offset_ns);
     for (int i = 0; i < p->n_threads; i++) {
         struct record *r = record_create(max_samples / p->n_threads + 1);
@@ -152,4 +153,21 @@ enum status round_run(struct round *out, struct plan *p, int64_t max_samples, co
 void round_finish(struct round *r) {
     record_destroy(r->sum);
     r->sum = NULL;
+}
+enum status round_probe(struct round *out, struct plan *p, struct error *err) {
+    const bool is_closed_loop = p->is_closed_loop;
+    const int n_connections = p->n_connections, n_threads = p->n_threads;
+    const int64_t window_ns = p->window_ns, max_requests = p->max_requests;
+    const double warmup_s = p->warmup_s;
+    p->is_closed_loop = true;
+    p->n_connections = p->n_threads = 1;
+    p->window_ns = INT64_MAX;
+    p->max_requests = 1;
+    p->warmup_s = 0;
+    const enum status s = round_run(out, p, 1, NULL, err);
+    p->is_closed_loop = is_closed_loop;
+    p->n_connections = n_connections, p->n_threads = n_threads;
+    p->window_ns = window_ns, p->max_requests = max_requests;
+    p->warmup_s = warmup_s;
+    return s;
 }

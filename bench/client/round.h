@@ -18,5 +18,5 @@ MUST_CHECK enum status round_run(struct round *out, struct plan *p, int64_t max_
                                  const char *title, struct error *err);
 void round_finish(struct round *r); // takes a zeroed one
 /* One request on a connection of its own; out->sum has one sample. */
-MUST_CHECK enum status round_probe(struct round *out, const struct plan *p, struct error *err);
+MUST_CHECK enum status round_probe(struct round *out, struct plan *p, struct error *err);
 #endif

@@ -11,7 +11,7 @@
 #include "base/timing.h"
 
 #define BURST_SHAPE 0.25
-#define WORK_EPSILON 1e-9
+#define WORK_EPSILON 1e-6
 
 /* One number; *at goes behind it. */
 static bool take_number(const char **at, double most, double *out) {
@@ -92,12 +92,9 @@ static double trace_mean_rate(const struct trace *t, double speed) {
 }
 void schedule_init(struct schedule *s, enum arrival_kind kind, const struct rate_plan *plan,
                    const struct trace *trace, double speed, double warmup_s, uint64_t seed) {
-    *s = (struct schedule){.kind = kind,
-                           .trace = trace,
-                           .speed = speed,
-                           .warmup_s = warmup_s,
-                           .draw = {.seed = seed},
-                           .is_first = true};
+    *s = (struct schedule){
+        .kind = kind, .trace = trace, .speed = speed, .warmup_s = warmup_s, .is_first = true};
+    random_seed(&s->random, seed);
     const double first = trace ? trace_mean_rate(trace, speed) : plan->phases[0].first;
     s->plan.phases[0] = (struct phase){first, first, warmup_s};
     s->plan.n = warmup_s > 0;
@@ -108,11 +105,12 @@ void schedule_init(struct schedule *s, enum arrival_kind kind, const struct rate
 
 static double draw_gap(struct schedule *s) {
     switch (s->kind) {
-    case ARRIVE_POISSON: return draw_exponential(&s->draw);
-    case ARRIVE_BURSTS: return draw_gamma(&s->draw, BURST_SHAPE);
-    case ARRIVE_CONSTANT: return s->is_first ? 0 : 1;
+    case ARRIVE_POISSON: return random_exponential(&s->random);
+    case ARRIVE_BURSTS: return random_gamma(&s->random, BURST_SHAPE) / BURST_SHAPE;
+    case ARRIVE_CONSTANT:
+    case N_ARRIVAL_KINDS: break;
     }
-    return 1;
+    return s->is_first ? 0 : 1;
 }
 /* How long from s->t on until the phase has done `work`; beyond its end: *work is what is left. */
 static bool walk(struct schedule *s, double *work) {

@@ -3,13 +3,13 @@
 #ifndef BERTH_BENCH_CLIENT_SCHEDULE_H
 #define BERTH_BENCH_CLIENT_SCHEDULE_H
 #include "base/status.h"
+#include "batching/random.h"
 #include "batching/trace.h"
-#include "bench/client/draw.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { SCHEDULE_MAX_PHASES = 64 };
-#define SCHEDULE_MAX_RATE 1e6      // requests a second
+#define SCHEDULE_MAX_RATE 1e6        // requests a second
 #define SCHEDULE_MAX_SECONDS 86400.0 // a phase
 
 struct phase { // the rate goes from first to last in a straight line
@@ -28,11 +28,11 @@ double rate_plan_requests(const struct rate_plan *p); // expected
 
 struct schedule {
     enum arrival_kind kind;
-    struct rate_plan plan; // the warm-up is its first phase
+    struct rate_plan plan;     // the warm-up is its first phase
     const struct trace *trace; // borrowed; NULL: the plan alone
     double speed;              // of the trace
     double warmup_s;
-    struct draw draw;
+    struct random random;
     int phase;
     double t, begin; // seconds in the phase; where it begins
     int64_t index;   // of the next arrival after the warm-up

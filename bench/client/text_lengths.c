@@ -1,5 +1,6 @@
-/* text_lengths.c - the shapes of lengths that a user can name. Continuous ones become counts per
- * length, of a million in all, so that one table serves every shape. */
+/* text_lengths.c - the shapes of lengths that a user can name: those that traces know, and beside
+ * them two peaks with numbers of their own and a histogram from a file. Every shape is a table of
+ * counts. */
 #include "bench/client/texts.h"
 
 #include <errno.h>
@@ -29,15 +30,6 @@ static int read_numbers(const char *text, double *out, int most) {
         text = end;
     }
     return *text ? -1 : n;
-}
-static void add_lognormal(struct lengths *out, double median, double sigma, int max_tokens) {
-    double below = 0;
-    for (int n = MIN_TOKENS; n <= max_tokens; n++) {
-        const double z = (log(n + 0.5) - log(median)) / sigma;
-        const double up_to = n < max_tokens ? 0.5 * erfc(-z / sqrt(2)) : 1; // the cut is the last
-        out->count[n] += (int64_t)llround((up_to - below) * MASS);
-        below = up_to;
-    }
 }
 static enum status read_histogram(struct lengths *out, const char *path, int max_tokens,
                                   struct error *err) {
@@ -81,21 +73,21 @@ enum status text_lengths_parse(struct lengths *out, const char *text, int max_to
     if (!strncmp(text, "file:", 5)) {
         return read_histogram(out, text + 5, max_tokens, err);
     }
-    if (!strncmp(text, "fixed:", 6) && n == 1) {
-        out->count[clamp_tokens(v[0], max_tokens)] = MASS;
-        return STATUS_OK;
-    }
-    if (!strncmp(text, "lognormal:", 10) && n == 2 && v[0] > 0 && v[1] > 0) {
-        add_lognormal(out, v[0], v[1], max_tokens);
-        return STATUS_OK;
-    }
-    if (!strncmp(text, "bimodal:", 8) && n == 3 && v[2] <= 1) {
+    if (!strncmp(text, "bimodal:", 8)) {
+        if (n != 3 || v[2] > 1) {
+            return error_set(
+                err, STATUS_INVALID,
+                "\"%.80s\": expected bimodal:SHORT:LONG:SHARE_OF_LONG, the share 0 to 1", text);
+        }
         out->count[clamp_tokens(v[0], max_tokens)] += (int64_t)llround((1 - v[2]) * MASS);
         out->count[clamp_tokens(v[1], max_tokens)] += (int64_t)llround(v[2] * MASS);
         return STATUS_OK;
     }
-    return error_set(err, STATUS_INVALID,
-                     "\"%.80s\" names no lengths: expected fixed:N, lognormal:MEDIAN:SIGMA, "
-                     "bimodal:SHORT:LONG:SHARE_OF_LONG or file:PATH",
-                     text);
+    const enum status s = lengths_named(out, text, MIN_TOKENS, max_tokens, err);
+    return s ? error_set(err, s,
+                         "\"%.80s\" names no lengths: expected fixed:N, lognormal:MEDIAN:SIGMA, "
+                         "bimodal:SHORT:LONG:SHARE_OF_LONG, file:PATH, or one of chat, reviews, "
+                         "queries, documents, bimodal, mixed",
+                         text)
+             : STATUS_OK;
 }

@@ -15,15 +15,15 @@ enum { STREAM_WORDS = 1 << 16, WORD_MAX_BYTES = 8, HEX_ESCAPE_BYTES = 6 };
 
 /* Each is one token for a BERT vocabulary. */
 static const char *const words[] = {
-    "the",   "of",    "and",   "to",    "in",    "was",   "he",    "is",    "for",   "on",
-    "as",    "with",  "that",  "it",    "his",   "by",    "at",    "from",  "her",   "she",
-    "you",   "had",   "an",    "were",  "but",   "be",    "this",  "are",   "not",   "my",
-    "they",  "one",   "which", "or",    "have",  "him",   "me",    "first", "all",   "also",
-    "their", "has",   "up",    "who",   "out",   "been",  "when",  "after", "there", "into",
-    "new",   "two",   "its",   "time",  "would", "no",    "what",  "about", "said",  "we",
-    "over",  "then",  "other", "so",    "more",  "can",   "if",    "like",  "back",  "them",
-    "only",  "some",  "could", "where", "just",  "film",  "story", "music", "house", "water",
-    "good",  "bad",   "great", "small", "long",  "old",   "young", "city",  "world", "night",
+    "the",   "of",   "and",   "to",    "in",    "was",  "he",    "is",    "for",   "on",
+    "as",    "with", "that",  "it",    "his",   "by",   "at",    "from",  "her",   "she",
+    "you",   "had",  "an",    "were",  "but",   "be",   "this",  "are",   "not",   "my",
+    "they",  "one",  "which", "or",    "have",  "him",  "me",    "first", "all",   "also",
+    "their", "has",  "up",    "who",   "out",   "been", "when",  "after", "there", "into",
+    "new",   "two",  "its",   "time",  "would", "no",   "what",  "about", "said",  "we",
+    "over",  "then", "other", "so",    "more",  "can",  "if",    "like",  "back",  "them",
+    "only",  "some", "could", "where", "just",  "film", "story", "music", "house", "water",
+    "good",  "bad",  "great", "small", "long",  "old",  "young", "city",  "world", "night",
 };
 struct line {
     size_t begin;
@@ -113,9 +113,9 @@ static enum status add_lines(struct texts *t, const char *data, size_t len, cons
         }
         at += n + 1;
     }
-    return t->n_lines ? STATUS_OK
-                      : error_set(err, STATUS_INVALID, "%s: no text in it: expected a text a line",
-                                  path);
+    return t->n_lines
+               ? STATUS_OK
+               : error_set(err, STATUS_INVALID, "%s: no text in it: expected a text a line", path);
 }
 /* All of the file, at most TEXTS_MAX_BYTES; *data is the caller's. */
 static enum status read_file(char **data, size_t *len, const char *path, struct error *err) {

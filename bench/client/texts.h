@@ -25,8 +25,8 @@ struct text_slice texts_at(const struct texts *t, int64_t index);
 /* For traces: a text of n_tokens, whichever way the lengths are drawn; of a file: texts_at(). */
 struct text_slice texts_of_tokens(const struct texts *t, int64_t index, int n_tokens);
 
-/* "fixed:N", "lognormal:MEDIAN:SIGMA", "bimodal:A:B:SHARE_OF_B", "file:PATH" with lines
- * "TOKENS,COUNT", or a name that lengths_named() knows. Tokens, [CLS] and [SEP] counted, cut to
+/* What lengths_named() knows, "bimodal:SHORT:LONG:SHARE_OF_LONG", or "file:PATH" with lines
+ * "TOKENS,COUNT". Tokens, [CLS] and [SEP] counted, cut to
  * [3, max_tokens]. */
 MUST_CHECK enum status text_lengths_parse(struct lengths *out, const char *text, int max_tokens,
                                           struct error *err);

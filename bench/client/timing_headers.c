@@ -1,6 +1,6 @@
-/* timing_headers.c - a cursor over the value; each reader takes what the grammar allows and stops at
- * the first thing that it does not. A value is read into a copy first, so that a header that goes
- * wrong in its middle leaves nothing half told. */
+/* timing_headers.c - a cursor over the value; each reader takes what the grammar allows and stops
+ * at the first thing that it does not. A value is read into a copy first, so that a header that
+ * goes wrong in its middle leaves nothing half told. */
 #include "bench/client/timing_headers.h"
 
 #include <stdlib.h>
@@ -176,8 +176,8 @@ static int *field_of(struct batch_ride *b, const struct word *name) {
         const char *name;
         int *field;
     } fields[] = {
-        {"requests", &b->n_requests}, {"jobs", &b->n_jobs},       {"tokens", &b->n_tokens},
-        {"rows", &b->n_rows},         {"longest", &b->longest},   {"bucket", &b->bucket},
+        {"requests", &b->n_requests}, {"jobs", &b->n_jobs},     {"tokens", &b->n_tokens},
+        {"rows", &b->n_rows},         {"longest", &b->longest}, {"bucket", &b->bucket},
         {"batches", &b->n_batches},
     };
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {

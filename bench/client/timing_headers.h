@@ -27,7 +27,7 @@ struct batch_ride { // Berth-Batch; zeroed: there was none
 };
 struct timing {
     float ms[STAGES_MAX];
-    uint32_t has;   // a bit a stage
+    uint32_t has;    // a bit a stage
     double total_ms; // below 0: not told
     bool has_batch, is_malformed;
     struct batch_ride batch;

@@ -9,7 +9,8 @@
 
 static enum status refuse(struct error *err, const char *text, const char *why) {
     return error_set(err, STATUS_INVALID,
-                     "\"%.120s\" is no URL to load: %s (expected http://HOST:PORT/PATH)", text, why);
+                     "\"%.120s\" is no URL to load: %s (expected http://HOST:PORT/PATH)", text,
+                     why);
 }
 static bool is_host_char(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -52,7 +53,7 @@ static const char *split_authority(struct url *out, const char *text, size_t n) 
     return NULL;
 }
 static const char *take_path(struct url *out, const char *path) {
-    if (strlen(path) >= sizeof(out->path)) {
+    if (strlen(path) + 1 >= sizeof(out->path)) {
         return "the path is too long";
     }
     for (const char *c = path; *c; c++) {
@@ -60,7 +61,9 @@ static const char *take_path(struct url *out, const char *path) {
             return "white space, \"#\" or a letter beyond ASCII in the path";
         }
     }
-    snprintf(out->path, sizeof(out->path), "%s%s", *path == '?' ? "/" : "", path);
+    const size_t has_slash = *path != '?';
+    out->path[0] = '/';
+    memcpy(out->path + !has_slash, path, strlen(path) + 1);
     return NULL;
 }
 enum status url_parse(struct url *out, const char *text, struct error *err) {

@@ -8,8 +8,8 @@
 struct url {
     char host[256]; // without brackets
     char port[8];
-    char path[1024];      // "" when the URL has none; with its query
-    char authority[272];  // as it stands in the URL: for the Host header
+    char path[1024];     // "" when the URL has none; with its query
+    char authority[272]; // as it stands in the URL: for the Host header
 };
 /* STATUS_INVALID says what is wrong; https too, which this client does not speak. */
 MUST_CHECK enum status url_parse(struct url *out, const char *text, struct error *err);
