@@ -46,6 +46,7 @@ void trace_add(struct trace *t, const struct arrival *a) {
 /* Cuts `line` at its commas; -1: more than MAX_COLUMNS. */
 static int split(char *line, char *fields[MAX_COLUMNS]) {
     int n = 0;
+    memset(fields, 0, MAX_COLUMNS * sizeof(*fields));
     for (char *at = line; at;) {
         if (n == MAX_COLUMNS) {
             return -1;
@@ -164,7 +165,7 @@ static enum status read_line(char line[MAX_LINE], FILE *in, struct error *err) {
 
 static enum status read_arrivals(struct trace *out, FILE *in, int64_t *line_number,
                                  struct error *err) {
-    char line[MAX_LINE], *fields[MAX_COLUMNS];
+    char line[MAX_LINE], *fields[MAX_COLUMNS] = {NULL};
     int n_columns = 0;
     enum status s = read_line(line, in, err);
     if (s == STATUS_UNAVAILABLE) {
