@@ -11,7 +11,7 @@
 #include "bench/client/draw.h"
 #include "bench/client/utf8.h"
 
-enum { STREAM_WORDS = 1 << 16, WORD_MAX_BYTES = 8, HEX_ESCAPE_BYTES = 6 };
+enum { STREAM_WORDS = 1 << 16, WORD_MAX_BYTES = 8, HEX_ESCAPE_BYTES = 6, FIRST_BYTES = 1 << 16 };
 
 /* Each is one token for a BERT vocabulary. */
 static const char *const words[] = {
@@ -117,24 +117,39 @@ static enum status add_lines(struct texts *t, const char *data, size_t len, cons
                ? STATUS_OK
                : error_set(err, STATUS_INVALID, "%s: no text in it: expected a text a line", path);
 }
-/* All of the file, at most TEXTS_MAX_BYTES; *data is the caller's. */
+/* Into a buffer that doubles, for pipes too; *data is the caller's. */
+static enum status read_stream(char **data, size_t *len, FILE *f, const char *path,
+                               struct error *err) {
+    size_t capacity = FIRST_BYTES, n = 1;
+    *data = xcalloc(capacity, 1);
+    while (n > 0 && *len <= TEXTS_MAX_BYTES) {
+        if (*len == capacity) {
+            capacity *= 2;
+            char *more = realloc(*data, capacity);
+            if (!more) {
+                return error_set(err, STATUS_NO_MEMORY, "%s: no memory for it", path);
+            }
+            *data = more;
+        }
+        n = fread(*data + *len, 1, capacity - *len, f);
+        *len += n;
+    }
+    if (ferror(f)) {
+        return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno ? errno : EIO));
+    }
+    return *len > TEXTS_MAX_BYTES
+               ? error_set(err, STATUS_TOO_LONG, "%s: more than %d bytes", path, TEXTS_MAX_BYTES)
+               : STATUS_OK;
+}
 static enum status read_file(char **data, size_t *len, const char *path, struct error *err) {
     FILE *f = fopen(path, "rb");
     if (!f) {
         return error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
     }
-    *data = xcalloc(TEXTS_MAX_BYTES + 1, 1); // address space; pages come when they are read into
     errno = 0;
-    *len = fread(*data, 1, TEXTS_MAX_BYTES + 1, f);
-    const int code = ferror(f) ? (errno ? errno : EIO) : 0;
+    const enum status s = read_stream(data, len, f, path, err);
     fclose(f);
-    if (code) {
-        return error_set(err, STATUS_IO, "%s: %s", path, strerror(code));
-    }
-    if (*len > TEXTS_MAX_BYTES) {
-        return error_set(err, STATUS_TOO_LONG, "%s: more than %d bytes", path, TEXTS_MAX_BYTES);
-    }
-    return STATUS_OK;
+    return s;
 }
 enum status texts_read(struct texts **out, const char *path, struct error *err) {
     char *data = NULL;
