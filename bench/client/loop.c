@@ -272,7 +272,13 @@ static bool is_finished(const struct loop *l, int64_t now_ns) {
     return atomic_load_explicit(&l->plan->stop, memory_order_relaxed) ||
            (!has_more && !l->busy.first);
 }
+static void sleep_until(int64_t at_ns) {
+    const struct timespec at = {.tv_sec = at_ns / NS_PER_S, .tv_nsec = at_ns % NS_PER_S};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR) {
+    }
+}
 static void run(struct loop *l) {
+    sleep_until(l->plan->start_ns);
     for (int i = 0; i < l->n_connections; i++) {
         list_push(&l->closed, &l->connections[i]);
     }

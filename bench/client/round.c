@@ -95,7 +95,9 @@ static void sum_up(struct round *out, const struct plan *p, int64_t end_ns) {
     }
     out->wall_s = (double)(time_now_ns() - p->start_ns) / 1e9;
     out->window_s = window_end_ns > begin_ns ? (double)(window_end_ns - begin_ns) / 1e9 : 0;
-    out->throughput = out->window_s > 0 ? (double)sum->n_ok_in_window / out->window_s : 0;
+    /* By count the window ends with the last answer, and the warm-up's have no place in it. */
+    const int64_t n_ok = is_by_count ? sum->n_ok : sum->n_ok_in_window;
+    out->throughput = out->window_s > 0 ? (double)n_ok / out->window_s : 0;
 }
 static enum status run_threads(struct worker *workers, int n, struct plan *p, const char *title,
                                struct error *err) {

@@ -57,10 +57,11 @@ static void add_round(struct round *sum, struct round *one) {
         one->sum = NULL;
         return;
     }
+    const double n_ok = sum->throughput * sum->window_s + one->throughput * one->window_s;
     record_add(sum->sum, one->sum);
     sum->window_s += one->window_s;
     sum->wall_s += one->wall_s;
-    sum->throughput = sum->window_s > 0 ? (double)sum->sum->n_ok_in_window / sum->window_s : 0;
+    sum->throughput = sum->window_s > 0 ? n_ok / sum->window_s : 0;
     sum->stop = one->stop;
     memcpy(sum->reason, one->reason, sizeof(sum->reason));
 }
