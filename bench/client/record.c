@@ -189,7 +189,9 @@ static void record_ok(struct record *r, const struct shot *shot, const struct an
 static void count(struct record *r, const struct shot *shot) {
     r->n_due++;
     r->n_waited += shot->has_waited;
-    hist_record(&r->lateness, shot->turned_ns - shot->due_ns);
+    if (!shot->has_waited) { // for what waited the client is not to blame
+        hist_record(&r->lateness, shot->turned_ns - shot->due_ns);
+    }
     r->last_done_ns = shot->done_ns > r->last_done_ns ? shot->done_ns : r->last_done_ns;
     slot_at(r, shot->due_ns - r->begin_ns + r->offset_ns)->n_due++;
 }

@@ -59,7 +59,8 @@ struct slot { // a piece of time
 struct record {
     struct hist latency;  // ns from the intended send, 2xx and timeouts
     struct hist service;  // ns from the real send, 2xx
-    struct hist lateness; // ns from the intended send until the client turned to it
+    struct hist lateness; // ns from the intended send until the client turned to it; not of
+                          // requests that waited for a connection
     int64_t n_due, n_ok, n_failed[N_FAILURES];
     int64_t n_ok_in_window; // answered before the schedule's end, whenever they were sent
     int64_t n_waited, n_connects, n_malformed, n_bytes;

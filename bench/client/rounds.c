@@ -11,7 +11,8 @@
 
 enum { MIN_ROUNDS = 3, KEPT_TRIES = 3 }; // kept to confirm what was found
 #define MAX_ERROR_RATE 0.01              // more, and a rate does not hold, whatever the latencies
-#define MIN_THROUGHPUT_SHARE 0.9         // of what was due
+#define MAX_BEHIND_SHARE 0.1             // of what was due may be unanswered at the end,
+#define MAX_BEHIND 3                     // beside these and what is under way for the goal's time
 
 struct interval interval_of(const double *values, int n) {
     /* t for 95 %, two-sided, 1 to 30 degrees of freedom. */
@@ -105,7 +106,9 @@ static enum status try_rate(struct result *r, struct round *best, struct plan *p
         return s;
     }
     const struct record *sum = one.sum;
-    const double due_rate = one.window_s > 0 ? (double)sum->n_due / one.window_s : 0;
+    const double n_behind = (double)(sum->n_due - sum->n_ok_in_window);
+    const double may_be_behind =
+        MAX_BEHIND + MAX_BEHIND_SHARE * (double)sum->n_due + rate * r->goal.value / 1e3;
     struct rate_try *t = &r->tries[r->n_tries++];
     *t = (struct rate_try){.rate = rate,
                            .value_ms = criterion_value(&r->goal, &one),
@@ -113,8 +116,7 @@ static enum status try_rate(struct result *r, struct round *best, struct plan *p
                            .error_rate =
                                sum->n_due ? (double)record_failures(sum) / (double)sum->n_due : 1};
     *holds = t->holds = !one.stop && !criterion_holds(&r->goal, &one) &&
-                        t->error_rate <= MAX_ERROR_RATE &&
-                        t->throughput >= MIN_THROUGHPUT_SHARE * due_rate;
+                        t->error_rate <= MAX_ERROR_RATE && n_behind <= may_be_behind;
     if (t->holds || one.stop || !best->sum || r->found_rate <= 0) {
         round_finish(best);
         *best = one;
