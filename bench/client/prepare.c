@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 
 #include "base/timing.h"
+
+enum { OTHER_FILES = 32 }; // standard streams, reports
 
 struct dialect {
     const char *name, *path, *field;
@@ -210,6 +213,24 @@ static enum status prepare_schedule(struct load *l, const struct bench_config *c
     }
     return s;
 }
+/* A connection is a file; the soft limit on them is often 1,024, and may be raised to the hard one.
+ */
+static enum status allow_files(const struct plan *p, struct error *err) {
+    const rlim_t wanted = (rlim_t)p->n_connections + OTHER_FILES + 2 * (rlim_t)p->n_threads;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= wanted) {
+        return STATUS_OK;
+    }
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    if (limit.rlim_cur < wanted || setrlimit(RLIMIT_NOFILE, &limit)) {
+        return error_set(err, STATUS_INVALID,
+                         "%d connections need %llu open files and the limit is %llu (ulimit -n): "
+                         "lower --connections or --max-connections, or raise it",
+                         p->n_connections, (unsigned long long)wanted,
+                         (unsigned long long)limit.rlim_max);
+    }
+    return STATUS_OK;
+}
 enum status load_prepare(struct load *out, const struct bench_config *cfg, struct error *err) {
     memset(out, 0, sizeof(*out));
     stages_init(&out->stages);
@@ -218,6 +239,7 @@ enum status load_prepare(struct load *out, const struct bench_config *cfg, struc
     enum status s = url_parse(&out->url, cfg->url, err);
     s = s ? s : prepare_request(out, cfg, err);
     s = s ? s : prepare_schedule(out, cfg, err);
+    s = s ? s : allow_files(&out->plan, err);
     s = s ? s : prepare_texts(out, cfg, err);
     s = s ? s : url_resolve(&out->plan.address, &out->url, err);
     return s;

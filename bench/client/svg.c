@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEFT = 70, RIGHT = 14, TOP = 30, BOTTOM = 44, MAX_TICKS = 12, LEGEND_STEP = 130 };
+enum { LEFT = 70, RIGHT = 14, TOP = 30, BOTTOM = 44, MAX_TICKS = 12, LEGEND_STEP = 175 };
 static const char *const colours[] = {"#1f6fb4", "#d1495b", "#3a9d5d", "#8a6fb0"};
 
 void html_escape(FILE *out, const char *text) {
@@ -37,16 +37,27 @@ static double y_of(const struct chart *c, double v) {
     return SVG_HEIGHT - BOTTOM -
            place(v, c->y_low, c->y_high, c->y_is_log) * (SVG_HEIGHT - TOP - BOTTOM);
 }
-/* Powers of ten on a log axis, else about five even ones. */
+/* On a log axis: powers of ten, fewer over many decades, and 2 and 5 times them over few. */
+static int log_ticks(double out[MAX_TICKS], double low, double high) {
+    static const double parts[] = {1, 2, 5};
+    const double decades = log10(high / low), step = pow(10, ceil(decades / (MAX_TICKS - 2)));
+    const int n_parts = decades <= 3 ? 3 : 1;
+    int n = 0;
+    for (double power = pow(10, floor(log10(low))); power <= high; power *= step) {
+        for (int i = 0; i < n_parts && n < MAX_TICKS; i++) {
+            const double v = power * parts[i];
+            if (v >= low * 0.999999 && v <= high * 1.000001) {
+                out[n++] = v;
+            }
+        }
+    }
+    return n;
+}
+/* On a linear axis about five even ones. */
 static int ticks(double out[MAX_TICKS], double low, double high, bool is_log) {
     int n = 0;
     if (is_log) {
-        const double step = pow(10, ceil(log10(high / low) / (MAX_TICKS - 1)));
-        for (double v = pow(10, ceil(log10(low) - 1e-9)); v <= high * 1.000001 && n < MAX_TICKS;
-             v *= step) {
-            out[n++] = v;
-        }
-        return n;
+        return log_ticks(out, low, high);
     }
     const double step = svg_round_up((high - low) / 5);
     for (int i = 0; n < MAX_TICKS && low + i * step <= high * 1.000001; i++) {

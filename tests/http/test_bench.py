@@ -349,6 +349,12 @@ def test_wrong_url(url):
     assert "http://HOST:PORT/PATH" in refused(USAGE, url)
 
 
+def test_more_connections_than_files():
+    words = wrapped(servers.binary(), "bench", "http://127.0.0.1:9", "--connections", 900)
+    done = subprocess.run(["sh", "-c", 'ulimit -n 500; exec "$@"', "sh", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == USAGE and "ulimit -n" in done.stderr
+
+
 def test_no_url_and_help():
     done = subprocess.run(wrapped(servers.binary(), "bench"), capture_output=True, text=True, timeout=60)
     assert done.returncode == USAGE and "no URL" in done.stderr
