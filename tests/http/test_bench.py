@@ -284,7 +284,7 @@ def test_a_server_that_stops_leaves_partial_results():
         result = measured(server.url, "--rate", 200, "--duration", "20", "--give-up", "300ms", code=FAULT)
     assert time.monotonic() - began < 15
     assert result["partial"] and result["partial_reason"]
-    assert 50 <= result["answered"] <= 60
+    assert 50 <= result["answered"] <= len(server.requests) < 4000
     assert result["window_s"] < 15
 
 
