@@ -211,15 +211,19 @@ static enum status warm_up(struct encoder *encoder, const struct engine *e, stru
 static enum status start_worker(struct engine *e, const struct config *cfg, struct metrics *metrics,
                                 int index, struct error *err) {
     const struct batch_limits batch = batcher_batch_limits(e->batcher);
-    const struct encoder_limits limits = {batch.max_rows, batch.max_jobs, e->info.max_input_tokens};
+    struct encoder_limits limits = {batch.max_rows, batch.max_jobs, e->info.max_input_tokens, 0};
     struct backend *be = NULL;
-    struct encoder *encoder = NULL;
+    struct encoder *encoder = NULL, *urgent = NULL;
     const struct cores_mask own = cores_mask_get(); // warming up pins this thread as lane 0
     const bool pin = cfg->compute.pin && cores_are_ours(e->info.n_workers * e->info.n_threads);
     const int first_core = pin ? index * e->info.n_threads : -1;
     enum status s = create_backend(&be, cfg, e->info.n_threads, first_core, err);
     if (!s) {
         s = encoder_create(&encoder, be, &e->model, &e->weights, &limits, err);
+    }
+    if (!s) {
+        limits.slot = 1; // its pages are touched when something interrupts, not before
+        s = encoder_create(&urgent, be, &e->model, &e->weights, &limits, err);
     }
     const int64_t start_ns = time_now_ns();
     if (!s) {
@@ -231,6 +235,7 @@ static enum status start_worker(struct engine *e, const struct config *cfg, stru
         const struct worker_parts parts = {.batcher = e->batcher,
                                            .be = be,
                                            .encoder = encoder,
+                                           .urgent_encoder = urgent,
                                            .metrics = metrics,
                                            .n_outputs = e->model.n_labels,
                                            .index = index};
@@ -238,6 +243,7 @@ static enum status start_worker(struct engine *e, const struct config *cfg, stru
     }
     if (s) {
         encoder_destroy(encoder);
+        encoder_destroy(urgent);
         backend_destroy(be);
         return s;
     }
