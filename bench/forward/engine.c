@@ -4,6 +4,7 @@
 #include "bench/forward/engine.h"
 
 #include "base/timing.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -21,6 +22,15 @@ int parse_number(const char *text, const char *what, int max) {
         die(what, "a number is expected, from 1 on");
     }
     return (int)n;
+}
+
+const char *peak_isa(const struct options *o) {
+    const struct cpu_isa *isa = NULL;
+    struct error err;
+    if (cpu_isa_find(&isa, o->isa ? o->isa : getenv("BERTH_CPU_ISA"), &err)) {
+        die("--isa", err.text);
+    }
+    return isa->name;
 }
 
 static struct backend *open_backend(const struct options *o) {

@@ -50,6 +50,8 @@ struct flops {
 };
 struct flops flops_of(const struct engine *g, const int *lens, int n_seqs);
 
+/* The ISA that the CPU backend takes with these options; the reference is compared with it too. */
+const char *peak_isa(const struct options *o);
 void die(const char *what, const char *why) __attribute__((noreturn));
 int parse_number(const char *text, const char *what, int max);
 

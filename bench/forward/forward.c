@@ -66,7 +66,8 @@ static void parse_options(struct options *o, int argc, char **argv) {
         case 'a': o->all_rows = true; break;
         case 'C': o->commands = true; break;
         case 'w': o->workers = parse_number(optarg, "--workers", MAX_WORKERS); break;
-        default: fputs(usage, c == 'h' ? stdout : stderr); exit(c == 'h' ? 0 : 2);
+        case 'h': fputs(usage, stdout); exit(0);
+        default: fputs("bench_forward: --help lists the options\n", stderr); exit(2);
         }
     }
     if (optind + 1 != argc) {
