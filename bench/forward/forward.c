@@ -15,6 +15,7 @@ enum { MAX_SHAPES = 64, MAX_ROUNDS = 10000, MAX_LENGTHS = 100000 };
 
 struct options {
     const char *model_dir, *backend, *isa, *lengths_file;
+    enum precision precision;
     int threads, rows;
     double seconds;
     bool csv;
@@ -39,7 +40,7 @@ struct work { // sequences of a pass, and how long passes took
     int n_ms;
 };
 
-static void die(const char *what, const char *why) {
+static _Noreturn void die(const char *what, const char *why) {
     fprintf(stderr, "bench_forward: %s: %s\n", what, why);
     exit(1);
 }
@@ -69,20 +70,36 @@ static const char usage[] =
     "usage: bench_forward MODEL_DIR [options]\n"
     "  --backend NAME    cpu (default) or reference\n"
     "  --threads N       lanes of a pass (1)\n"
-    "  --isa NAME        baseline, avx2; default: the best of this CPU\n"
+    "  --isa NAME        baseline, avx2, ...; default: the best of this CPU\n"
+    "  --precision NAME  float32 (default), bfloat16, int8\n"
     "  --shape BxL       B sequences of L tokens; may be repeated (1x16 1x128 8x128 32x32)\n"
     "  --lengths FILE    a token length a line: packed in this order instead of shapes\n"
     "  --rows R          rows of a packed batch (256)\n"
     "  --seconds S       time for each shape, or for the mix (1)\n"
     "  --csv             comma-separated values\n";
 
+static enum precision precision_of(const char *text) {
+    static const enum precision known[] = {PRECISION_FLOAT32, PRECISION_BFLOAT16, PRECISION_INT8};
+    for (size_t i = 0; i < N_ITEMS(known); i++) {
+        if (!strcmp(text, precision_names[known[i]])) {
+            return known[i];
+        }
+    }
+    die("--precision", "float32, bfloat16 or int8 is expected");
+}
+
 static void parse_options(struct options *o, int argc, char **argv) {
-    static const struct option known[] = {
-        {"backend", required_argument, 0, 'b'}, {"threads", required_argument, 0, 't'},
-        {"isa", required_argument, 0, 'i'},     {"shape", required_argument, 0, 's'},
-        {"lengths", required_argument, 0, 'l'}, {"rows", required_argument, 0, 'r'},
-        {"seconds", required_argument, 0, 'S'}, {"csv", no_argument, 0, 'c'},
-        {"help", no_argument, 0, 'h'},          {0}};
+    static const struct option known[] = {{"backend", required_argument, 0, 'b'},
+                                          {"threads", required_argument, 0, 't'},
+                                          {"isa", required_argument, 0, 'i'},
+                                          {"shape", required_argument, 0, 's'},
+                                          {"lengths", required_argument, 0, 'l'},
+                                          {"rows", required_argument, 0, 'r'},
+                                          {"seconds", required_argument, 0, 'S'},
+                                          {"csv", no_argument, 0, 'c'},
+                                          {"precision", required_argument, 0, 'p'},
+                                          {"help", no_argument, 0, 'h'},
+                                          {0}};
     *o = (struct options){.backend = "cpu", .threads = 1, .rows = 256, .seconds = 1};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) >= 0;) {
         switch (c) {
@@ -90,6 +107,7 @@ static void parse_options(struct options *o, int argc, char **argv) {
         case 't': o->threads = number(optarg, "--threads", 1024); break;
         case 'i': o->isa = optarg; break;
         case 's': add_shape(o, optarg); break;
+        case 'p': o->precision = precision_of(optarg); break;
         case 'l': o->lengths_file = optarg; break;
         case 'r': o->rows = number(optarg, "--rows", 1 << 20); break;
         case 'S': o->seconds = strtod(optarg, NULL); break;
@@ -114,7 +132,8 @@ static void open_engine(struct engine *g, const struct options *o,
                         const struct encoder_limits *limits) {
     struct error err;
     struct load_times t;
-    const struct cpu_options cpu = {.n_lanes = o->threads, .first_core = -1, .isa = o->isa};
+    const struct cpu_options cpu = {
+        .n_lanes = o->threads, .first_core = -1, .isa = o->isa, .precision = o->precision};
     const int64_t start = time_now_ns();
     if (strcmp(o->backend, "reference") ? cpu_backend_create(&g->be, &cpu, &err)
                                         : reference_backend_create(&g->be, &err)) {
@@ -125,9 +144,9 @@ static void open_engine(struct engine *g, const struct options *o,
         encoder_create(&g->e, g->be, &g->cfg, &g->w, limits, &err)) {
         die("model", err.text);
     }
-    fprintf(stderr, "%s (%s), map %.1f ms, check %.1f ms, convert %.1f ms, ready in %.1f ms\n",
-            g->be->name, g->be->detail, t.map_ms, t.check_ms, t.convert_ms,
-            (double)(time_now_ns() - start) / NS_PER_MS);
+    fprintf(stderr, "%s (%s, %s), map %.1f ms, check %.1f ms, convert %.1f ms, ready in %.1f ms\n",
+            g->be->name, g->be->detail, dtype_name(g->be->dtype), t.map_ms, t.check_ms,
+            t.convert_ms, (double)(time_now_ns() - start) / NS_PER_MS);
     g->ids = xcalloc((size_t)limits->max_rows, sizeof(*g->ids));
     g->zeros = xcalloc((size_t)limits->max_rows, sizeof(*g->zeros));
     g->cu_seqlens = xcalloc((size_t)limits->max_seqs + 1, sizeof(*g->cu_seqlens));
