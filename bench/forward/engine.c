@@ -25,18 +25,19 @@ int parse_number(const char *text, const char *what, int max) {
 }
 
 const char *peak_isa(const struct options *o) {
-    const struct cpu_isa *isa = NULL;
+    const struct cpu_level *level = NULL;
     struct error err;
-    if (cpu_isa_find(&isa, o->isa ? o->isa : getenv("BERTH_CPU_ISA"), &err)) {
+    if (cpu_level_find(&level, o->isa ? o->isa : getenv("BERTH_CPU_ISA"), &err)) {
         die("--isa", err.text);
     }
-    return isa->name;
+    return level->isa->name;
 }
 
 static struct backend *open_backend(const struct options *o) {
     struct backend *be = NULL;
     struct error err;
-    const struct cpu_options cpu = {.n_lanes = o->threads, .first_core = -1, .isa = o->isa};
+    const struct cpu_options cpu = {
+        .n_lanes = o->threads, .first_core = -1, .isa = o->isa, .precision = o->precision};
     if (strcmp(o->backend, "reference") ? cpu_backend_create(&be, &cpu, &err)
                                         : reference_backend_create(&be, &err)) {
         die(o->backend, err.text);

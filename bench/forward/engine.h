@@ -8,6 +8,7 @@
 enum { MAX_SHAPES = 64, MAX_LENGTHS = 100000, MAX_WORKERS = 256 };
 struct options {
     const char *model_dir, *backend, *isa, *lengths_file;
+    enum precision precision;
     int threads, workers, rows;
     double seconds;
     bool csv, grid, commands, all_rows;

@@ -80,7 +80,7 @@ class Bench:
 
     def command(self, name, model, precision, workers):
         if name == OURS:
-            precision_words = [] if precision == "fp32" else ["--precision", precision]
+            precision_words = ["--precision", {"fp32": "float32", "bf16": "bfloat16"}.get(precision, precision)]
             return [self.binary, hf_folder(model), "--commands", "--threads", str(self.args.threads // workers),
                     "--workers", str(workers), *precision_words]
         return [PYTHON, os.path.join(HERE, "engines.py"), name, precision, os.path.dirname(hf_folder(model)),
