@@ -27,4 +27,9 @@ void fill(struct load *l, struct walk *w, const struct caps *caps, struct job **
  * than a batch for each of those buckets would. */
 void fill_from_others(struct load *l, struct walk *w, const struct caps *caps, int anchor_bucket,
                       struct job **chosen);
+/* What is worth running first although another batch is due, or runs: DECIDE_RUN, or DECIDE_IDLE
+ * and `chosen` holds nothing of use. In interrupt.c. */
+struct decision urgent_before(const struct policy_config *cfg, const struct policy_view *view,
+                              const struct outer_batch *outer, int64_t now_ns, struct job **chosen,
+                              int max_chosen);
 #endif

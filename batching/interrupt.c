@@ -1,4 +1,4 @@
-/* interrupt.c - what may run at a layer border of a long batch.
+/* interrupt.c - what may run before a long batch goes on, or begins.
  * A single long text holds the device for longer than all of a short text's patience. At a border
  * its activations can wait in their arena while a short batch runs, so the question is whether that
  * is worth it: the short jobs gain what is left of the long batch, the long ones lose the short
@@ -7,8 +7,9 @@
 #include "batching/fill.h"
 
 enum {
-    SHORT_PART = 4,  // a job is short when it takes at most 1/4 of what is left
-    INSIDE_PART = 2, // interruptions take at most 1/2 of the batch's own time
+    SHORT_PART = 6,  // a job is short when it takes at most 1/6 of what is left
+    INSIDE_PART = 3, // interruptions take at most 1/3 of the batch's own time
+    WORTH = 2,       // gain to loss: a batch cut off early is a batch less full later
 };
 
 static int64_t min_ns(int64_t a, int64_t b) {
@@ -42,16 +43,13 @@ static bool is_worth_it(const struct load *l, const struct caps *caps,
     const double gain = (double)l->n_jobs * (double)outer->rest_ns;
     const double loss = (double)outer->n_jobs * (double)l->cost_ns;
     return l->n_jobs > 0 && l->cost_ns <= caps->max_ns && l->cost_ns < outer->rest_ns &&
-           gain > loss;
+           gain > WORTH * loss;
 }
 
-struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
-                                 const struct outer_batch *outer, int64_t now_ns,
-                                 struct job **chosen, int max_chosen) {
+struct decision urgent_before(const struct policy_config *cfg, const struct policy_view *view,
+                              const struct outer_batch *outer, int64_t now_ns, struct job **chosen,
+                              int max_chosen) {
     struct decision d = {.kind = DECIDE_IDLE, .bucket = -1};
-    if (!cfg->interrupt || cfg->mode == BATCH_PADDED) {
-        return d;
-    }
     struct walk w;
     walk_start(&w, cfg, view, WALK_ALL);
     const struct job *anchor = find_anchor(&w, outer, now_ns);
@@ -63,7 +61,7 @@ struct decision policy_interrupt(const struct policy_config *cfg, const struct p
     struct load l = {.n_jobs = 0};
     walk_start(&w, cfg, view, UINT32_C(1) << policy_order_of(cfg, anchor->bucket));
     fill(&l, &w, &caps, chosen);
-    if (is_worth_it(&l, &caps, outer)) {
+    if (is_worth_it(&l, &caps, outer) && !w.overdrawn) { // nobody is urgent out of his key's turn
         d = (struct decision){.kind = DECIDE_RUN,
                               .reason = RELEASE_URGENT,
                               .bucket = chosen[0]->bucket,
@@ -73,4 +71,13 @@ struct decision policy_interrupt(const struct policy_config *cfg, const struct p
                               .n_rounds = w.n_rounds_used};
     }
     return d;
+}
+
+struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
+                                 const struct outer_batch *outer, int64_t now_ns,
+                                 struct job **chosen, int max_chosen) {
+    if (!cfg->interrupt || cfg->mode == BATCH_PADDED) {
+        return (struct decision){.kind = DECIDE_IDLE, .bucket = -1};
+    }
+    return urgent_before(cfg, view, outer, now_ns, chosen, max_chosen);
 }

@@ -60,6 +60,7 @@ struct policy_view {
     const struct cost_model *cost;
     int64_t first_start_ns; // when the first of those with a deadline has to start; INT64_MAX
     int n_idle_workers;     // other devices that wait for work, beside the one that asks
+    bool went_first;        // the batch before this one was let before a long job
 };
 enum decision_kind {
     DECIDE_IDLE, // nothing is queued
@@ -71,7 +72,7 @@ enum release_reason {
     RELEASE_WAITED, // a job has waited for as long as its bucket or its deadline allows
     RELEASE_IDLE,   // a device is free and nobody may wait for company
     RELEASE_DRAIN,  // the server is going
-    RELEASE_URGENT, // at a layer border of a batch that can wait
+    RELEASE_URGENT, // before a long job, or at a layer border of a batch, that can wait
     N_RELEASE_REASONS
 };
 extern const char *const release_reason_names[N_RELEASE_REASONS]; // "full", "waited", ...
@@ -92,10 +93,11 @@ struct decision {
  *   padded    in arrival order, no job left out, rows = jobs * longest; max_batch_ns plays no part
  *   none      the anchor alone
  * Packed and bucketed step over at most POLICY_LOOK_AHEAD jobs that do not fit. A job larger than
- * the caps runs alone. A free device waits for company only while every bucket's oldest job and
- * every deadline allow it. With idle workers beside the asker, what waits is shared between them
- * rather than all given to one. chosen: [max_chosen], at least 1, filled with decision.n_jobs jobs,
- * the anchor first. */
+ * the caps runs alone; one that alone takes longer than max_batch_ns lets urgent short ones (below)
+ * go first, once, unless rank_cost_factor is 0. A free device waits for company only while every
+ * bucket's oldest job and every deadline allow it. With idle workers beside the asker, what waits
+ * is shared between them rather than all given to one. chosen: [max_chosen], at least 1, filled
+ * with decision.n_jobs jobs, the anchor first. */
 struct decision policy_decide(const struct policy_config *cfg, const struct policy_view *view,
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen);
 
@@ -107,8 +109,8 @@ struct outer_batch {
 };
 /* What should run at that border before the batch goes on: DECIDE_RUN or DECIDE_IDLE. Urgent are
  * short jobs that the policy would rather have had in before the batch ends, by their rank. All
- * interruptions of a batch take at most half of its own time, and each is worth it: what its jobs
- * gain together is more than what those of the batch lose. */
+ * interruptions of a batch take at most a third of its own time, and each is worth it: what its jobs
+ * gain together is more than twice what those of the batch lose. */
 struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
                                  const struct outer_batch *outer, int64_t now_ns,
                                  struct job **chosen, int max_chosen);

@@ -160,6 +160,7 @@ static struct policy_view view_of(const struct queues *q, int n_idle_workers) {
         .cost = &q->cost,
         .first_start_ns = due_heap_first_ns(&q->due),
         .n_idle_workers = n_idle_workers,
+        .went_first = q->went_first,
     };
 }
 
@@ -201,6 +202,7 @@ struct decision queues_choose(struct queues *q, int worker, int n_idle_workers, 
     const struct decision d =
         policy_decide(&q->cfg.policy, &view, now_ns, draining, chosen, max_chosen);
     if (d.kind == DECIDE_RUN) {
+        q->went_first = d.reason == RELEASE_URGENT;
         start(q, &q->running[worker][RUN_OUTER], &d, chosen, now_ns);
     }
     return d;

@@ -24,6 +24,7 @@ struct queues {
     int n_jobs;
     int64_t n_tokens, cost_ns; // of all that waits
     uint64_t last_number;
+    bool went_first;              // policy_view's
     double took_ns, predicted_ns; // of the latest batches, fading: what a predicted ns really takes
 };
 /* Until everything that runs, and waiting jobs of this cost, are done. */

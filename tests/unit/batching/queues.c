@@ -205,6 +205,37 @@ static void short_jobs_pass_long_ones(void **state) {
     assert_ptr_equal(chosen[0], waits);
     world_close(&w);
 }
+/* Three long texts that have waited for long, and shorts that keep coming: before each long one the
+ * shorts that are there go once, so none waits for more than one of them. */
+static void a_long_job_lets_short_ones_go_first_once(void **state) {
+    const enum batch_mode modes[] = {BATCH_NONE, BATCH_BUCKETED, BATCH_PACKED};
+    for (size_t m = 0; m < N_ITEMS(modes); m++) {
+        struct queues_config cfg = world_config(modes[m]);
+        struct job *chosen[WORLD_CHOSEN];
+        world_open(&w, &cfg);
+        for (int i = 0; i < 3; i++) {
+            world_push(&w, 512);
+        }
+        w.now_ns += 2 * NS_PER_S; // their ranks are past
+        for (int i = 0; i < 3; i++) {
+            const struct job *early = world_push(&w, 8);
+            assert_int_equal(world_run(&w, chosen).reason, RELEASE_URGENT);
+            assert_ptr_equal(chosen[0], early);
+            struct job *late = world_push(&w, 8); // it is the long one's turn now
+            world_run(&w, chosen);
+            assert_ptr_equal(chosen[0], &w.jobs[i]);
+            assert_true(queues_remove(w.queues, late));
+        }
+        world_close(&w);
+        cfg.policy.rank_cost_factor = 0; // by arrival is by arrival
+        world_open(&w, &cfg);
+        world_push(&w, 512);
+        world_push(&w, 8);
+        world_run(&w, chosen);
+        assert_ptr_equal(chosen[0], &w.jobs[0]);
+        world_close(&w);
+    }
+}
 static void classes_and_deadlines_move_the_rank(void **state) {
     const struct queues_config cfg = world_config(BATCH_NONE);
     struct job *chosen[WORLD_CHOSEN];
@@ -377,6 +408,7 @@ int main(void) {
         cmocka_unit_test(equal_jobs_are_first_in_first_out),
         cmocka_unit_test(nothing_starves),
         cmocka_unit_test(short_jobs_pass_long_ones),
+        cmocka_unit_test(a_long_job_lets_short_ones_go_first_once),
         cmocka_unit_test(classes_and_deadlines_move_the_rank),
         cmocka_unit_test(padded_knows_arrival_alone),
         cmocka_unit_test(a_batch_ends_where_its_time_does),
