@@ -15,6 +15,8 @@ void expose_durations(struct json_writer *w, const char *name, struct label labe
 /* Buckets, queues, who was turned away and why, keys. */
 void expose_scheduling(struct json_writer *w, const struct metrics *m,
                        const struct metrics_view *view);
+/* Of the batcher's cost model. */
+void expose_cost(struct json_writer *w, const struct cost_model *m);
 /* The standard process_* families, from /proc; what cannot be read is left out. */
 void expose_process(struct json_writer *w);
 #endif

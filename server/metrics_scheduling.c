@@ -190,6 +190,7 @@ void expose_scheduling(struct json_writer *w, const struct metrics *m,
     if (view->policy) {
         write_buckets(w, m);
         write_queues(w, view);
+        expose_cost(w, &view->batcher.cost);
     }
     write_limited(w, m);
     write_waste(w, m);

@@ -19,6 +19,7 @@ static const struct route routes[] = {
     {"GET", "/metrics", false, ROUTE_METRICS, metrics_start, NULL},
     {"GET", "/debug/buckets", true, ROUTE_DEBUG, buckets_start, NULL},
     {"PUT", "/debug/buckets", true, ROUTE_DEBUG, buckets_put_start, NULL},
+    {"GET", "/debug/cost", true, ROUTE_DEBUG, cost_start, NULL},
     {"GET", "/debug/queues", true, ROUTE_DEBUG, queues_start, NULL},
 };
 
