@@ -151,16 +151,11 @@ static enum status read_and_commit(struct live *l, char *fixed, size_t size, str
     }
     return commit(l, &next, keys, err);
 }
-enum status live_reload(struct live *l, struct error *err) {
-    char fixed[1024];
-    pthread_mutex_lock(&l->lock);
-    const enum status s = read_and_commit(l, fixed, sizeof(fixed), err);
-    pthread_mutex_unlock(&l->lock);
-    atomic_fetch_add(s ? &l->ctx->metrics->reloads_failed : &l->ctx->metrics->reloads, 1);
+static void log_reload(const struct live *l, enum status s, const char *fixed, const char *reason) {
     if (s) {
-        log_event(LOG_ERROR, "reload_failed", LOG_STR("reason", err->text),
+        log_event(LOG_ERROR, "reload_failed", LOG_STR("reason", reason),
                   LOG_STR("effect", "none: what was in force stays in force"));
-        return s;
+        return;
     }
     log_event(LOG_INFO, "reload", LOG_INT("keys", l->ctx->keys ? keys_count(l->ctx->keys) : 0),
               LOG_INT("buckets", l->cfg.batching.n_buckets));
@@ -168,7 +163,15 @@ enum status live_reload(struct live *l, struct error *err) {
         log_event(LOG_WARN, "reload_needs_restart", LOG_STR("settings", fixed),
                   LOG_STR("effect", "these keep their old values until the next start"));
     }
-    return STATUS_OK;
+}
+enum status live_reload(struct live *l, struct error *err) {
+    char fixed[1024];
+    pthread_mutex_lock(&l->lock);
+    const enum status s = read_and_commit(l, fixed, sizeof(fixed), err);
+    atomic_fetch_add(s ? &l->ctx->metrics->reloads_failed : &l->ctx->metrics->reloads, 1);
+    log_reload(l, s, fixed, err->text);
+    pthread_mutex_unlock(&l->lock);
+    return s;
 }
 
 /* {"mode": ...} stands for {"batching": {"mode": ...}}; that it is one object the caller knows. */

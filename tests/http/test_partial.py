@@ -84,7 +84,7 @@ def test_a_list_that_expires_on_the_way(start_berth):
             if late and len(late) < len(labels):
                 break
         else:
-            response.check_error(429)
+            assert response.status in (429, 504), response.body  # refused whole: too late from the start
     assert eventually(lambda: server.counters()["slots_used"] == 0)
     server.check_sum(server.counters())
     text = server.ask(get("/metrics")).body.decode()

@@ -57,12 +57,13 @@ static void who_is_not_let_in(void **state) {
         assert_non_null(a.fault);
         assert_int_equal(a.why, REFUSE_KEY);
     }
-    assert_refused(judge(WITH(NULL), &predict), REFUSE_KEY, "needed");
+    assert_refused(judge(WITH(.api_key = NULL), &predict), REFUSE_KEY, "needed");
     assert_refused(judge(WITH(.api_key = ""), &predict), REFUSE_KEY, "not known");
     assert_refused(judge(WITH(.api_key = "n"), &predict), REFUSE_KEY, "not known");
 }
 static void what_each_path_needs(void **state) {
-    const struct access_headers none = {NULL}, normal = {.api_key = "N"}, admin = {.api_key = "A"};
+    const struct access_headers none = {.api_key = NULL}, normal = {.api_key = "N"},
+                                admin = {.api_key = "A"};
     assert_null(judge(none, &health).fault);
     assert_refused(judge(none, &metrics), REFUSE_KEY, "needed");
     assert_null(judge(normal, &metrics).fault);
@@ -118,7 +119,7 @@ static void a_key_caps_the_class(void **state) {
         assert_null(a.fault);
         assert_int_equal(a.caller.priority, cases[i].is);
     }
-    const struct access_headers high = {.priority = "high"}, none = {NULL},
+    const struct access_headers high = {.priority = "high"}, none = {.api_key = NULL},
                                 junk = {.priority = "1"};
     assert_int_equal(access_judge(&high, &predict, NULL, false, true).caller.priority,
                      PRIORITY_HIGH);
