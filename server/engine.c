@@ -225,6 +225,7 @@ static enum status open_workers(struct engine *e, const struct config *cfg, stru
     s = open_devices(e, &plan, &batcher.cost, tuning, err);
     cores_mask_set(&own);
     tuning_close(tuning);
+    metrics_give_back_memory();
     batcher.queues.n_workers = e->info.n_workers;
     s = s ? s : batcher_create(&e->batcher, &batcher, err);
     return s ? s : start_workers(e, metrics, err);

@@ -13,6 +13,8 @@
 
 #if BERTH_HAVE_JEMALLOC
 #include <jemalloc/jemalloc.h>
+#elif defined(__GLIBC__)
+#include <malloc.h>
 #endif
 
 /* Bounds of `le`. Durations from 0.1 ms to 10 s; counts end where a bin of the histogram ends, one
@@ -242,6 +244,16 @@ static void write_tei(struct json_writer *w, const struct metrics *m,
     const struct metric_row rows[] = {
         {"te_queue_size", "gauge", "Inputs that wait now.", n_queued}};
     expose_rows(w, rows, N_ITEMS(rows));
+}
+
+void metrics_give_back_memory(void) {
+#if BERTH_HAVE_JEMALLOC
+    char name[32];
+    snprintf(name, sizeof(name), "arena.%u.purge", (unsigned)MALLCTL_ARENAS_ALL);
+    (void)mallctl(name, NULL, NULL, NULL, 0); // what is not given back now goes with time
+#elif defined(__GLIBC__)
+    (void)malloc_trim(0);
+#endif
 }
 
 #if BERTH_HAVE_JEMALLOC

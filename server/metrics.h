@@ -85,4 +85,8 @@ struct metrics_view { // what is read at the moment of asking
 };
 char *metrics_write(const struct metrics *m, const struct metrics_view *view, struct arena *arena,
                     size_t *len);
+/* What was freed and the allocator still keeps goes back to the system: after the trials of
+ * start-up.
+ */
+void metrics_give_back_memory(void);
 #endif

@@ -19,7 +19,7 @@
 #include "model/json_file.h"
 #include "server/json.h"
 
-enum { FORMAT = 1, MAX_PATH = 1024, PARSE_BYTES = 64 << 20 };
+enum { FORMAT = 1, MAX_PATH = 1024, SCRATCH_BYTES = 64 << 20 };
 
 struct entry {
     char key[TUNING_MAX_KEY + 1];
@@ -122,15 +122,14 @@ static enum status read_tree(struct tuning *t, const cJSON *root, struct error *
     return s;
 }
 enum status tuning_read_text(struct tuning *t, const char *bytes, size_t len, struct error *err) {
-    struct arena arena = {.data = NULL};
+    struct arena scratch = {.data = NULL};
     cJSON *root = NULL;
-    enum status s = arena_init(&arena, PARSE_BYTES, err);
-    s = s ? s : json_parse(&root, bytes, len, &arena, err);
-    if (!s) {
-        s = cJSON_IsObject(root) ? read_tree(t, root, err)
-                                 : error_set(err, STATUS_INVALID, "no JSON object");
-    }
-    arena_finish(&arena);
+    enum status s = arena_init(&scratch, SCRATCH_BYTES, err);
+    s = s ? s : json_check(bytes, len, &scratch, err);
+    arena_finish(&scratch);
+    s = s ? s : json_parse_object(&root, bytes, len, "tuning cache", err);
+    s = s ? s : read_tree(t, root, err);
+    cJSON_Delete(root);
     return s;
 }
 

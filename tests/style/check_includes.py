@@ -43,7 +43,7 @@ LIBRARIES = {
 }
 LIBC = set("""
 arpa/inet.h assert.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h getopt.h inttypes.h limits.h linux/futex.h
-locale.h math.h netdb.h netinet/in.h netinet/tcp.h poll.h pthread.h sched.h semaphore.h setjmp.h signal.h stdalign.h stdarg.h
+locale.h malloc.h math.h netdb.h netinet/in.h netinet/tcp.h poll.h pthread.h sched.h semaphore.h setjmp.h signal.h stdalign.h stdarg.h
 stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h strings.h sys/epoll.h sys/eventfd.h
 sys/ioctl.h sys/mman.h sys/random.h sys/resource.h sys/select.h sys/socket.h sys/stat.h sys/syscall.h sys/time.h
 sys/timerfd.h sys/types.h sys/uio.h sys/un.h sys/wait.h syslog.h time.h unistd.h
