@@ -54,6 +54,8 @@ struct config {
         int padded_max_batch_tokens,
             padded_max_batch_requests; // mode `padded`, which has no buckets
         double padded_max_wait_ms;
+        char record[1024]; // trace of lengths and arrivals; "": none
+        int64_t record_max_bytes;
     } batching;
     struct {
         enum log_level level;
@@ -83,6 +85,8 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
 void config_print(FILE *out, const struct config *c); // JSON that reads back, every value in force
-void config_print_sample(FILE *out);                  // deploy/berth.jsonc: defaults and comments
-void config_print_help(FILE *out);                    // the settings' part of --help
+/* The same of these keys alone, which are of one section. */
+void config_print_keys(FILE *out, const struct config *c, const char *const *keys, int n);
+void config_print_sample(FILE *out); // deploy/berth.jsonc: defaults and comments
+void config_print_help(FILE *out);   // the settings' part of --help
 #endif

@@ -27,8 +27,14 @@ static const struct command commands[] = {
      "Writes a JSON object a text, in order: text, ids, tokens, offsets (UTF-8 bytes, start and\n"
      "end; 0, 0 for special tokens). A text that is refused gives {\"line\", \"error\"}.\n",
      cmd_tokenize, NULL, false},
+    {"tune", "[MODEL_DIR]", "find buckets, budgets and waits for a load",
+     "Reads lengths and arrivals (a trace that the server recorded, or lengths and a rate), tries\n"
+     "configurations by simulation with the model's cost table, prints what the present one and "
+     "the\n"
+     "best ones would do, and writes the settings that differ, for berth serve --config.\n",
+     cmd_tune, &tune_options, true},
 };
-static const char *const words[] = {"serve", "classify", "tokenize", "help", "version"};
+static const char *const words[] = {"serve", "classify", "tokenize", "tune", "help", "version"};
 
 static void print_usage(FILE *out) {
     fputs("Berth serves BERT encoders with length-bucketed dynamic batching.\n\n"

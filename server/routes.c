@@ -17,6 +17,7 @@ static const struct route routes[] = {
     {"GET", "/ping", false, ROUTE_HEALTH, health_start, NULL},
     {"GET", "/", false, ROUTE_HEALTH, health_start, NULL},
     {"GET", "/metrics", false, ROUTE_METRICS, metrics_start, NULL},
+    {"GET", "/debug/lengths", false, ROUTE_OTHER, debug_lengths_start, NULL},
 };
 
 static bool is_path(const struct route *route, const char *path, size_t len) {

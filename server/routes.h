@@ -7,6 +7,7 @@
 #define BERTH_SERVER_ROUTES_H
 #include "server/config.h"
 #include "server/engine.h"
+#include "server/recorder.h"
 #include "server/request.h"
 
 /* What routes may look at. `engine` is NULL until the model is loaded: only health and metrics
@@ -15,6 +16,7 @@ struct server_context {
     const struct config *cfg;
     _Atomic(struct engine *) engine;
     struct metrics *metrics;
+    struct recorder *recorder; // NULL: lengths are not recorded
     atomic_bool draining;
 };
 typedef void route_fn(struct server_context *ctx, struct request *r);

@@ -5,4 +5,5 @@
 
 route_fn predict_start, predict_finish, tokenize_start;       // routes_tei.c
 route_fn health_start, live_start, info_start, metrics_start; // routes_ops.c
+route_fn debug_lengths_start;                                 // routes_debug_lengths.c
 #endif

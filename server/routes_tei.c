@@ -120,6 +120,7 @@ void predict_start(struct server_context *ctx, struct request *r) {
     r->n_chars = body.n_chars;
     if (make_jobs(ctx, r, &body)) {
         count_inputs(ctx->metrics, r);
+        recorder_note(ctx->recorder, r->jobs, r->n_jobs, time_now_ns());
     }
     stage_clock_end(&r->clock, STAGE_TOKENIZE, time_now_ns());
 }

@@ -1,0 +1,56 @@
+/* routes_debug_lengths.c - GET /debug/lengths: how long the inputs were since the start, exactly,
+ * and how often they came; what `berth tune --lengths` reads. Counts are read one by one while
+ * others count on, so "inputs" is the sum of what stands below it. */
+#include "server/json.h"
+#include "server/response.h"
+#include "server/routes_internal.h"
+
+#include <stdio.h>
+
+#include "base/timing.h"
+
+static void write_lengths(struct json_writer *w, const struct lengths *lengths) {
+    bool any = false;
+    for (int len = 1; len <= TRACE_MAX_TOKENS; len++) {
+        if (lengths->count[len]) {
+            json_write_raw(w, any ? ",\"" : "\"");
+            json_write_int(w, len);
+            json_write_raw(w, "\":");
+            json_write_int(w, lengths->count[len]);
+            any = true;
+        }
+    }
+}
+static void write_stats(struct json_writer *w, const struct recorder_stats *s) {
+    char text[200];
+    const double since_s = (double)s->since_ns / NS_PER_S;
+    snprintf(text, sizeof(text),
+             "{\"since_start_s\":%.3f,\"inputs\":%lld,\"tokens\":%lld,\"inputs_per_s\":%.3f,"
+             "\"inputs_per_s_last_minute\":%.3f,",
+             since_s, (long long)s->n_jobs, (long long)s->n_tokens,
+             since_s > 0 ? (double)s->n_jobs / since_s : 0, s->per_second);
+    json_write_raw(w, text);
+    snprintf(text, sizeof(text), "\"recorded\":%lld,\"not_recorded\":%lld,",
+             (long long)s->n_written, (long long)s->n_dropped);
+    json_write_raw(w, text);
+}
+void debug_lengths_start(struct server_context *ctx, struct request *r) {
+    struct recorder_stats stats;
+    struct lengths *lengths = arena_alloc(&r->arena, 1, sizeof(*lengths));
+    if (!lengths || !ctx->recorder) {
+        reply_error(r, REFUSE_INTERNAL, "no lengths are recorded");
+        return;
+    }
+    recorder_get(ctx->recorder, &stats, lengths, time_now_ns());
+    struct json_writer w;
+    json_writer_init(&w, &r->arena);
+    write_stats(&w, &stats);
+    json_write_raw(&w, "\"lengths\":{");
+    write_lengths(&w, lengths);
+    json_write_raw(&w, "}}");
+    if (w.failed) {
+        reply_error(r, REFUSE_INTERNAL, "the answer does not fit into a request's memory");
+    } else {
+        reply_json(r, 200, w.data, w.len);
+    }
+}
