@@ -9,14 +9,17 @@
 #include <stdint.h>
 #include "model/token_batch.h"
 
-enum { COST_TERMS = 3, COST_ERRORS = 64 };
+enum { COST_TERMS = 3, COST_ERRORS = 64, COST_RATIOS = 11 };
 /* What the cost of a pass depends on. Padding counts: `len` is what is computed for a sequence. */
 struct cost_shape {
-    int64_t rows, sum_len2;
+    int64_t rows, sum_len2; // at least 1
 };
-struct cost_model {
+struct cost_model {          // zeroed: knows nothing, predicts 0 and learns fast
     double coef[COST_TERMS]; // a: ns; b: ns a row; c: ns a squared token; never < 0
-    double covariance[COST_TERMS][COST_TERMS];
+    double information[COST_TERMS][COST_TERMS]; // the inverse of the coefficients' covariance
+    double usual;              // the size of error that half of the updates stay below
+    double drift;              // -1 to 1: how much of late was an outlier to one side
+    float ratios[COST_RATIOS]; // of the latest updates: measured / predicted, a ring
     int64_t n_updates;
     float errors[COST_ERRORS]; // of the latest updates: |measured - predicted| / measured, a ring
 };
@@ -24,12 +27,12 @@ struct cost_sample {
     struct cost_shape shape;
     int64_t ns;
 };
-/* From a sweep's samples (several shapes, repeats allowed) by least squares of relative errors;
- * coefficients that would be negative are held at zero. n of 0 gives a model that knows nothing:
- * it predicts 0 and learns fast. */
+/* From a sweep's samples (several shapes, repeats allowed) by least squares of relative errors,
+ * among coefficients of at least zero. Samples that do not tell terms apart give the simplest model
+ * that explains them. n of 0 gives a model that knows nothing. */
 void cost_fit(struct cost_model *m, const struct cost_sample *samples, int n);
-void cost_set(struct cost_model *m, const double coef[COST_TERMS]); // from a cache
-void cost_update(struct cost_model *m, const struct cost_sample *s);
+void cost_set(struct cost_model *m, const double coef[COST_TERMS]);  // from a cache
+void cost_update(struct cost_model *m, const struct cost_sample *s); // ns below 1: nothing was told
 int64_t cost_predict_ns(const struct cost_model *m, struct cost_shape s);
 /* What one more sequence of `len` computed tokens adds to a pass. */
 int64_t cost_job_ns(const struct cost_model *m, int len);

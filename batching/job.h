@@ -60,18 +60,23 @@ struct job {
     struct ride ride;
 
     /* The batcher's own. */
-    int64_t rank;            // ns, smallest first: policy_rank()
+    int64_t rank;            // ns, smallest first: policy_rank(); equal ranks go by `number`
+    uint64_t number;         // of submission, from 1 on
     int64_t cost_ns;         // what it adds to a batch, by the cost model, when it was queued
+    int64_t start_ns;        // a pass that begins later is too late for it; INT64_MAX: no deadline
     struct job *prev, *next; // in its bucket's queue
-    int bucket;              // stays after the job was taken out, for metrics
+    struct job *parent, *left, *right; // in its rank order
+    int64_t order_sum_ns;              // cost of the job and all below it there
+    int due_place;                     // in the heap of deadlines, from 1 on; 0: in none
+    int bucket;                        // stays after the job was taken out, for metrics
 };
 
-struct job_queue { // in rank order; zeroed is empty
+struct job_queue { // in order of arrival; zeroed is empty
     struct job *head, *tail;
     int n_jobs;
     int64_t n_tokens;
 };
-void job_queue_push(struct job_queue *q, struct job *job); // its rank is the largest
+void job_queue_push(struct job_queue *q, struct job *job); // it came last
 void job_queue_remove(struct job_queue *q, struct job *job);
 /* For a job that was zeroed before its first use. */
 bool job_queue_holds(const struct job_queue *q, const struct job *job);

@@ -8,8 +8,11 @@
 
 #include <assert.h>
 #include "base/timing.h"
+#include "batching/walk.h"
 
 #define MAX_WAIT_NS (60 * NS_PER_S)
+enum { MAX_WEIGHT = 1000 };
+#define WAKE_UP_NS NS_PER_MS // how early a wait ends for a deadline's sake
 
 const char *const release_reason_names[N_RELEASE_REASONS] = {
     [RELEASE_FULL] = "full",
@@ -52,6 +55,17 @@ static enum status check_count(const struct policy_config *cfg, struct error *er
         return error_set(err, STATUS_INVALID, "mode %s has one bucket, %d are given",
                          batch_mode_names[cfg->mode], cfg->n_buckets);
     }
+    if (cfg->n_keys < 1 || cfg->n_keys > POLICY_MAX_KEYS) {
+        return error_set(err, STATUS_INVALID, "%d API keys share the device, it must be 1 to %d",
+                         cfg->n_keys, POLICY_MAX_KEYS);
+    }
+    for (int i = 0; i < cfg->n_keys; i++) {
+        if (cfg->key_weights[i] < 1 || cfg->key_weights[i] > MAX_WEIGHT) {
+            return error_set(err, STATUS_INVALID,
+                             "API key %d has the weight %d, it must be 1 to %d", i,
+                             cfg->key_weights[i], MAX_WEIGHT);
+        }
+    }
     return STATUS_OK;
 }
 
@@ -90,40 +104,31 @@ int policy_bucket_of(const struct policy_config *cfg, int n_tokens) {
     return -1;
 }
 
-/* The queues that one batch may be filled from, each from its head on. */
-struct walk {
-    struct job *cursors[POLICY_MAX_BUCKETS];
-    int n_cursors;
-};
-
-static struct walk walk_start(const struct policy_config *cfg, const struct policy_view *view,
-                              int anchor_bucket) {
-    struct walk w = {.n_cursors = 0};
-    for (int i = 0; i < cfg->n_buckets; i++) {
-        if (view->queues[i].head && (cfg->mode != BATCH_BUCKETED || i == anchor_bucket)) {
-            w.cursors[w.n_cursors++] = view->queues[i].head;
-        }
-    }
-    return w;
+int policy_key_of(const struct policy_config *cfg, const struct job *job) {
+    return job->key >= 0 && job->key < cfg->n_keys ? job->key : 0;
+}
+int policy_n_orders(const struct policy_config *cfg) {
+    return cfg->mode == BATCH_BUCKETED ? cfg->n_buckets : 1;
+}
+int policy_order_of(const struct policy_config *cfg, int bucket) {
+    return cfg->mode == BATCH_BUCKETED ? bucket : 0;
+}
+int64_t policy_quantum(const struct policy_config *cfg, int key) {
+    return (int64_t)POLICY_QUANTUM * cfg->key_weights[key];
 }
 
-static struct job *walk_next(struct walk *w) {
-    int first = -1;
-    for (int i = 0; i < w->n_cursors; i++) {
-        if (w->cursors[i] && (first < 0 || w->cursors[i]->rank < w->cursors[first]->rank)) {
-            first = i;
-        }
+int64_t policy_rank(const struct policy_config *cfg, const struct job *job, int64_t behind_ns) {
+    if (cfg->mode == BATCH_PADDED) {
+        return job->queued_ns;
     }
-    if (first < 0) {
-        return NULL;
-    }
-    struct job *job = w->cursors[first];
-    w->cursors[first] = job->next;
-    return job;
+    const int64_t late_ns = (int64_t)(cfg->rank_cost_factor * (double)job->cost_ns);
+    const int64_t rank = job->queued_ns + behind_ns + late_ns + cfg->priority_ns[job->priority];
+    const int64_t start_ns = job->deadline_ns - job->cost_ns;
+    return job->wants_deadline && start_ns < rank ? start_ns : rank;
 }
 
 struct caps {
-    int64_t max_rows;
+    int64_t max_rows, max_ns;
     int max_jobs, max_skipped;
     bool padded; // a row for every place up to the longest
 };
@@ -132,39 +137,76 @@ static struct caps caps_of(const struct policy_config *cfg, int bucket, int max_
     const struct bucket_limits *l = &cfg->buckets[bucket];
     struct caps c = {
         .max_rows = l->max_batch_tokens,
+        .max_ns = cfg->max_batch_ns > 0 ? cfg->max_batch_ns : INT64_MAX,
         .max_jobs = l->max_batch_requests < max_chosen ? l->max_batch_requests : max_chosen,
-        .max_skipped = cfg->mode == BATCH_PADDED ? 0 : POLICY_LOOK_AHEAD,
+        .max_skipped = POLICY_LOOK_AHEAD,
         .padded = cfg->mode == BATCH_PADDED || cfg->mode == BATCH_BUCKETED,
     };
-    if (cfg->mode == BATCH_NONE) {
+    if (cfg->mode == BATCH_PADDED) {
+        c.max_ns = INT64_MAX;
+        c.max_skipped = 0;
+    } else if (cfg->mode == BATCH_NONE) {
         c.max_jobs = 1;
     }
     return c;
 }
 
-/* Takes what fits, the first job in any case. True when company could not come: a cap is reached,
- * or a job that waits was left behind. */
-static bool fill(struct decision *d, struct walk w, const struct caps *caps, struct job **chosen) {
-    int n = 0, longest = 0, n_skipped = 0;
-    int64_t rows = 0;
+/* A batch in the making. */
+struct load {
+    int n_jobs, longest, n_skipped;
+    int64_t cost_ns;
+    struct cost_shape shape;
+};
+
+static struct load load_with(const struct load *l, const struct caps *caps,
+                             const struct cost_model *cost, int n_tokens) {
+    struct load more = *l;
+    more.n_jobs++;
+    more.longest = n_tokens > l->longest ? n_tokens : l->longest;
+    if (caps->padded) {
+        more.shape.rows = (int64_t)more.n_jobs * more.longest;
+        more.shape.sum_len2 = more.shape.rows * more.longest;
+    } else {
+        more.shape.rows += n_tokens;
+        more.shape.sum_len2 += (int64_t)n_tokens * n_tokens;
+    }
+    more.cost_ns = cost_predict_ns(cost, more.shape);
+    return more;
+}
+
+static bool is_full(const struct load *l, const struct caps *caps) {
+    return l->n_jobs == caps->max_jobs || l->shape.rows >= caps->max_rows;
+}
+
+/* Takes what fits, the first job of a batch in any case. */
+static void fill(struct load *l, struct walk *w, const struct caps *caps, struct job **chosen) {
     struct job *job;
-    while (n < caps->max_jobs && rows < caps->max_rows && (job = walk_next(&w))) {
-        const int new_longest = job->n_tokens > longest ? job->n_tokens : longest;
-        const int64_t new_rows =
-            caps->padded ? (int64_t)(n + 1) * new_longest : rows + job->n_tokens;
-        if (n > 0 && new_rows > caps->max_rows) {
-            if (++n_skipped > caps->max_skipped) {
+    while (!is_full(l, caps) && (job = walk_next(w))) {
+        const struct load more = load_with(l, caps, w->view->cost, job->n_tokens);
+        if (l->n_jobs > 0 && (more.shape.rows > caps->max_rows || more.cost_ns > caps->max_ns)) {
+            walk_stepped_over(w, job);
+            if (++l->n_skipped > caps->max_skipped) {
                 break;
             }
             continue;
         }
-        chosen[n++] = job;
-        longest = new_longest;
-        rows = new_rows;
+        chosen[l->n_jobs] = job;
+        walk_took(w, job);
+        *l = more;
     }
-    d->n_jobs = n;
-    d->n_rows = (int)rows;
-    return n == caps->max_jobs || rows >= caps->max_rows || n_skipped > 0;
+}
+
+/* True when company could not come: a cap is reached, or a job that waits was left behind. */
+static bool make_batch(struct decision *d, struct walk *w, const struct caps *caps,
+                       struct job **chosen) {
+    struct load l = {.n_jobs = 0};
+    walk_start(w, w->cfg, w->view, policy_order_of(w->cfg, d->bucket));
+    fill(&l, w, caps, chosen);
+    d->n_jobs = l.n_jobs;
+    d->n_rows = (int)l.shape.rows;
+    d->cost_ns = l.cost_ns;
+    d->n_rounds = w->n_rounds_used;
+    return is_full(&l, caps) || l.n_skipped > 0;
 }
 
 /* Padded by buckets, a batch leaves the other queues alone: a device that holds the anchor back for
@@ -201,6 +243,8 @@ static int first_due(const struct policy_config *cfg, const struct policy_view *
 static void release(struct decision *d, const struct policy_config *cfg,
                     const struct policy_view *view, bool full, int64_t now_ns, bool draining) {
     const int first = first_due(cfg, view, &d->wake_ns);
+    const int64_t start_ns = view->first_start_ns - d->cost_ns - WAKE_UP_NS;
+    d->wake_ns = start_ns < d->wake_ns ? start_ns : d->wake_ns;
     d->kind = DECIDE_RUN;
     if (full) {
         d->reason = RELEASE_FULL;
@@ -251,21 +295,18 @@ struct decision policy_decide(const struct policy_config *cfg, const struct poli
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen) {
     assert(max_chosen >= 1);
     struct decision d = {.kind = DECIDE_IDLE, .bucket = -1};
-    for (int i = 0; i < cfg->n_buckets; i++) {
-        const struct job *head = view->queues[i].head;
-        if (head && (d.bucket < 0 || head->rank < view->queues[d.bucket].head->rank)) {
-            d.bucket = i;
-        }
-    }
-    if (d.bucket < 0) {
+    struct walk w;
+    walk_start(&w, cfg, view, WALK_ALL);
+    const struct job *anchor = walk_next(&w);
+    if (!anchor) {
         return d;
     }
-    const struct walk w = walk_start(cfg, view, d.bucket);
+    d.bucket = anchor->bucket;
     struct caps caps = caps_of(cfg, d.bucket, max_chosen);
-    const bool full = fill(&d, w, &caps, chosen);
+    const bool full = make_batch(&d, &w, &caps, chosen);
     release(&d, cfg, view, full, now_ns, draining);
     if (d.kind == DECIDE_RUN && share(&caps, cfg, view, d.bucket)) {
-        fill(&d, w, &caps, chosen);
+        make_batch(&d, &w, &caps, chosen);
     }
     return d;
 }

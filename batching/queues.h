@@ -35,8 +35,12 @@ struct admission {
  * deadline. An idle device takes whatever it is given. Changes nothing. */
 struct admission queues_admit(const struct queues *q, struct job *const *jobs, int n,
                               int64_t now_ns);
-/* Queues one job: sets queued_ns, cost_ns, rank, bucket. Only after queues_admit(). */
+/* Queues one job: sets queued_ns, cost_ns, rank, bucket and what else is the batcher's in it. Only
+ * after queues_admit(). */
 void queues_push(struct queues *q, struct job *job, int64_t now_ns);
+/* The same for the jobs of one request, in their order: they are ranked as if they had come one
+ * after the other, so that a long list does not hold up a short text that comes after it. */
+void queues_push_request(struct queues *q, struct job *const *jobs, int n, int64_t now_ns);
 bool queues_remove(struct queues *q, struct job *job); // false: it does not wait here
 /* Takes out up to `max` jobs whose deadline has passed, or can no longer be kept even alone. */
 int queues_expire(struct queues *q, int64_t now_ns, struct job **expired, int max);
@@ -49,9 +53,12 @@ struct decision queues_choose(struct queues *q, int worker, int n_idle_workers, 
  * DECIDE_IDLE. Only where policy_config.interrupt says so; never inside an interruption. */
 struct decision queues_interrupt(struct queues *q, int worker, int left, int n_layers,
                                  int64_t now_ns, struct job **chosen, int max_chosen);
-/* The batch last chosen for `worker` is over; `ns` < 0: not measured (it failed). */
+/* The batch last chosen for `worker` is over (an interruption before the batch that it interrupted,
+ * and its time, from its choice to `now`, is taken off the outer one's `ns`); `ns` < 0: not
+ * measured (it failed). */
 void queues_ran(struct queues *q, int worker, struct cost_shape shape, int64_t ns, int64_t now_ns);
 
+int queues_n_jobs(const struct queues *q); // that wait
 struct queues_stats {
     int n_queued[POLICY_MAX_BUCKETS]; // jobs
     int64_t n_queued_tokens[POLICY_MAX_BUCKETS];

@@ -131,16 +131,20 @@ static enum status open_tokenizer_and_config(struct engine *e, const struct conf
     return set_max_input(e, cfg, err);
 }
 
+static int n_workers(const struct config *cfg) {
+    return cfg->compute.workers ? cfg->compute.workers : 1;
+}
 static enum status create_batcher(struct engine *e, const struct config *cfg, struct error *err) {
     const enum status s = config_policy(&e->info.policy, cfg, e->info.max_input_tokens, err);
     if (s) {
         return s;
     }
     const struct batcher_config batcher = {
-        .policy = e->info.policy,
-        .max_seq_len = e->info.max_input_tokens,
-        .max_queued_jobs = cfg->batching.max_queued_jobs,
-        .max_queued_tokens = cfg->batching.max_queued_tokens,
+        .queues = {.policy = e->info.policy,
+                   .max_seq_len = e->info.max_input_tokens,
+                   .max_queued_jobs = cfg->batching.max_queued_jobs,
+                   .max_queued_tokens = cfg->batching.max_queued_tokens,
+                   .n_workers = n_workers(cfg)},
         .pad_token_id = tokenizer_pad_id(e->tokenizer),
     };
     return batcher_create(&e->batcher, &batcher, err);
@@ -244,7 +248,7 @@ static enum status start_worker(struct engine *e, const struct config *cfg, stru
 }
 static enum status start_workers(struct engine *e, const struct config *cfg,
                                  struct metrics *metrics, struct error *err) {
-    const int n = cfg->compute.workers ? cfg->compute.workers : 1;
+    const int n = n_workers(cfg);
     const int share = min_int(cores_available(), MAX_AUTO_THREADS) / n;
     e->info.n_workers = n;
     e->info.n_threads = cfg->compute.threads ? cfg->compute.threads : share > 1 ? share : 1;

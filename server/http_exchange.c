@@ -332,7 +332,7 @@ static enum status submit_jobs(struct connection *c, struct slot *s, int64_t dea
     }
     atomic_store(&r->pending, r->n_jobs + 1);
     return batcher_submit(engine_batcher(atomic_load(&c->daemon->http->ctx->engine)), jobs,
-                          r->n_jobs);
+                          r->n_jobs, NULL);
 }
 static bool submit_and_suspend(struct connection *c, struct slot *s) {
     struct request *r = &s->request;

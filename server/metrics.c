@@ -221,11 +221,11 @@ static void write_queues(struct json_writer *w, const struct metrics_view *view)
     expose_family(w, "berth_queue_jobs", "gauge", "Inputs that wait now, by bucket.");
     for (int i = 0; i < view->policy->n_buckets; i++) {
         expose_sample(w, "berth_queue_jobs", LABEL("bucket", bucket_name(view->policy, i).text),
-                      (uint64_t)view->batcher.n_queued[i], UNIT_NONE);
+                      (uint64_t)view->batcher.queues.n_queued[i], UNIT_NONE);
     }
     const struct row rows[] = {
         {"berth_queue_tokens", "gauge", "Tokens of the inputs that wait now.",
-         (uint64_t)view->batcher.queued_tokens},
+         (uint64_t)view->batcher.queues.n_tokens},
         {"berth_workers_waiting", "gauge", "Workers that have nothing to do now.",
          (uint64_t)view->batcher.n_waiting_workers},
     };
@@ -285,11 +285,8 @@ static void write_tei(struct json_writer *w, const struct metrics *m,
     expose_counts(w, "te_batch_next_size", &m->batch_jobs);
     expose_family(w, "te_batch_next_tokens", "histogram", "As berth_batch_rows.");
     expose_row_counts(w, "te_batch_next_tokens", &m->batch_rows);
-    uint64_t n_queued = 0;
-    for (int i = 0; i < POLICY_MAX_BUCKETS; i++) {
-        n_queued += (uint64_t)view->batcher.n_queued[i];
-    }
-    const struct row rows[] = {{"te_queue_size", "gauge", "Inputs that wait now.", n_queued}};
+    const struct row rows[] = {
+        {"te_queue_size", "gauge", "Inputs that wait now.", (uint64_t)view->batcher.queues.n_jobs}};
     expose_rows(w, rows, N_ITEMS(rows));
 }
 

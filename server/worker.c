@@ -86,12 +86,13 @@ static void run_batch(struct worker *w) {
         log_event(LOG_WARN, "logits_not_finite", LOG_INT("worker", p->index),
                   LOG_INT("batch", b->ride.batch_id), LOG_INT("jobs", b->n_jobs - n_good));
     }
+    batcher_ran(p->batcher, p->index, b, s ? -1 : done_ns - infer_ns);
     batch_complete(b);
 }
 
 static void *worker_main(void *arg) {
     struct worker *w = arg;
-    while (batcher_next(w->parts.batcher, &w->batch) == STATUS_OK) {
+    while (batcher_next(w->parts.batcher, w->parts.index, &w->batch) == STATUS_OK) {
         run_batch(w);
     }
     return NULL;

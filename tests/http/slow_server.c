@@ -36,7 +36,8 @@ struct batcher *engine_batcher(struct engine *e) {
 }
 
 /* A job's times travel in its token ids. */
-enum status batcher_submit(struct batcher *b, struct job *const *jobs, int n) {
+enum status batcher_submit(struct batcher *b, struct job *const *jobs, int n,
+                           struct admission *why) {
     pthread_mutex_lock(&b->lock);
     const bool fits = n <= MAX_JOBS - b->n_jobs;
     for (int i = 0; fits && i < n; i++) {

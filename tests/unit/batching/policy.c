@@ -1,16 +1,20 @@
 #include "batching/policy.h"
 #include "base/timing.h"
-#include "tests/unit/batching/queues.h"
+#include "tests/unit/batching/lineup.h"
 
 static const struct policy_config buckets_3 = {
     .buckets = {{.up_to = 64, .max_batch_tokens = 256, .max_batch_requests = 16},
                 {.up_to = 128, .max_batch_tokens = 256, .max_batch_requests = 8},
                 {.up_to = 512, .max_batch_tokens = 256, .max_batch_requests = 4}},
     .n_buckets = 3,
+    .n_keys = 1,
+    .key_weights = {1},
 };
 static const struct policy_config bucket_1 = {
     .buckets = {{.up_to = 512, .max_batch_tokens = 256, .max_batch_requests = 16}},
     .n_buckets = 1,
+    .n_keys = 1,
+    .key_weights = {1},
 };
 
 static void config_of(struct policy_config *out, enum batch_mode mode, int wait_ms) {
@@ -295,15 +299,15 @@ static const struct row rows[] = {
 };
 
 static void check_row(const struct row *r) {
-    static struct queues q;
+    static struct lineup q;
     memset(&q, 0, sizeof(q));
     config_of(&q.cfg, r->mode, r->wait_ms);
     for (int i = 0; r->lens[i]; i++) {
-        queues_push(&q, r->lens[i], i * NS_PER_MS);
+        lineup_push(&q, r->lens[i], i * NS_PER_MS, 0);
     }
     struct job *chosen[MAX_JOBS];
     const struct decision d =
-        queues_decide(&q, r->now_ms * NS_PER_MS, r->n_idle, r->draining, chosen);
+        lineup_decide(&q, r->now_ms * NS_PER_MS, r->n_idle, r->draining, chosen);
     assert_int_equal(d.kind, r->kind);
     assert_int_equal(d.bucket, r->bucket);
     if (d.kind == DECIDE_WAIT) {
@@ -328,33 +332,33 @@ static void decides_by_the_table(void **state) {
 
 /* The short bucket lets its jobs wait, the long one does not. */
 static void nobody_waits_longer_than_his_bucket_allows(void **state) {
-    static struct queues q;
+    static struct lineup q;
     memset(&q, 0, sizeof(q));
     config_of(&q.cfg, BATCH_BUCKETED, 50);
     q.cfg.buckets[2].max_wait_ns = 10 * NS_PER_MS;
     struct job *chosen[MAX_JOBS];
-    queues_push(&q, 10, 0);
-    assert_int_equal(queues_decide(&q, 0, 0, false, chosen).wake_ns, 50 * NS_PER_MS);
-    queues_push(&q, 200, 20 * NS_PER_MS);
-    const struct decision d = queues_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
+    lineup_push(&q, 10, 0, 0);
+    assert_int_equal(lineup_decide(&q, 0, 0, false, chosen).wake_ns, 50 * NS_PER_MS);
+    lineup_push(&q, 200, 20 * NS_PER_MS, 0);
+    const struct decision d = lineup_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
     assert_int_equal(d.kind, DECIDE_WAIT);
     assert_int_equal(d.wake_ns, 30 * NS_PER_MS);
-    assert_int_equal(queues_decide(&q, 30 * NS_PER_MS, 0, false, chosen).reason, RELEASE_WAITED);
+    assert_int_equal(lineup_decide(&q, 30 * NS_PER_MS, 0, false, chosen).reason, RELEASE_WAITED);
     q.cfg.buckets[2].max_wait_ns = 0;
-    const struct decision now = queues_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
+    const struct decision now = lineup_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
     assert_int_equal(now.kind, DECIDE_RUN);
     assert_int_equal(now.reason, RELEASE_IDLE);
     assert_int_equal(chosen[0]->rank, 0);
 }
 static void takes_no_more_than_the_caller_has_room_for(void **state) {
-    static struct queues q;
+    static struct lineup q;
     memset(&q, 0, sizeof(q));
     config_of(&q.cfg, BATCH_PACKED, 0);
     for (int i = 0; i < 5; i++) {
-        queues_push(&q, 4, 0);
+        lineup_push(&q, 4, 0, 0);
     }
     struct job *chosen[3];
-    const struct policy_view view = {.queues = q.queues};
+    const struct policy_view view = lineup_view(&q, 0);
     const struct decision d = policy_decide(&q.cfg, &view, 0, false, chosen, 3);
     assert_int_equal(d.n_jobs, 3);
     assert_int_equal(d.reason, RELEASE_FULL);
@@ -363,20 +367,20 @@ static void takes_no_more_than_the_caller_has_room_for(void **state) {
 static void every_idle_device_gets_work(void **state) {
     for (enum batch_mode mode = BATCH_PADDED; mode < N_BATCH_MODES; mode++) {
         for (int n_devices = 1; n_devices <= 8; n_devices++) {
-            static struct queues q;
+            static struct lineup q;
             memset(&q, 0, sizeof(q));
             config_of(&q.cfg, mode, 0);
             for (int i = 0; i < 8; i++) {
-                queues_push(&q, 12, 0);
+                lineup_push(&q, 12, 0, 0);
             }
             int left = 8;
             for (int i = 0; i < n_devices; i++) {
                 struct job *chosen[MAX_JOBS];
-                const struct decision d = queues_decide(&q, 0, n_devices - 1 - i, false, chosen);
+                const struct decision d = lineup_decide(&q, 0, n_devices - 1 - i, false, chosen);
                 assert_int_equal(d.kind, DECIDE_RUN);
                 assert_true(d.n_jobs >= 8 / n_devices &&
                             d.n_jobs <= (8 + n_devices - 1) / n_devices);
-                queues_take(&q, chosen, d.n_jobs);
+                lineup_take(&q, chosen, d.n_jobs);
                 left -= d.n_jobs;
             }
             assert_int_equal(left, 0);
@@ -389,25 +393,68 @@ struct bad_config {
     struct policy_config cfg;
 };
 static const struct bad_config bad_configs[] = {
-    {"mode 9", {.mode = (enum batch_mode)9, .n_buckets = 1, .buckets = {{512, 1, 1, 0}}}},
+    {"mode 9",
+     {.mode = (enum batch_mode)9,
+      .n_buckets = 1,
+      .buckets = {{512, 1, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
     {"0 buckets", {.mode = BATCH_PACKED}},
     {"33 buckets", {.mode = BATCH_PACKED, .n_buckets = 33}},
     {"mode padded has one bucket",
-     {.mode = BATCH_PADDED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {512, 1, 1, 0}}}},
+     {.mode = BATCH_PADDED,
+      .n_buckets = 2,
+      .buckets = {{64, 1, 1, 0}, {512, 1, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
     {"up_to 64 follows up_to 64",
-     {.mode = BATCH_PACKED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {64, 1, 1, 0}}}},
+     {.mode = BATCH_PACKED,
+      .n_buckets = 2,
+      .buckets = {{64, 1, 1, 0}, {64, 1, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
     {"up_to 32 follows up_to 64",
-     {.mode = BATCH_PACKED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {32, 1, 1, 0}}}},
-    {"up_to 0 follows", {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{0, 1, 1, 0}}}},
-    {"max_batch_tokens is 0", {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 0, 1, 0}}}},
+     {.mode = BATCH_PACKED,
+      .n_buckets = 2,
+      .buckets = {{64, 1, 1, 0}, {32, 1, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
+    {"up_to 0 follows",
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{0, 1, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
+    {"max_batch_tokens is 0",
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{512, 0, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
     {"max_batch_requests is -1",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, -1, 0}}}},
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{512, 1, -1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
     {"max_wait_ms is -1",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, -NS_PER_MS}}}},
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{512, 1, 1, -NS_PER_MS}},
+      .n_keys = 1,
+      .key_weights = {1}}},
     {"max_wait_ms is 60001",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, 60001 * NS_PER_MS}}}},
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{512, 1, 1, 60001 * NS_PER_MS}},
+      .n_keys = 1,
+      .key_weights = {1}}},
     {"add a bucket with up_to 512",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{511, 1, 1, 0}}}},
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{511, 1, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1}}},
 };
 static void refuses_bad_configs_with_the_reason(void **state) {
     for (size_t i = 0; i < N_ITEMS(bad_configs); i++) {

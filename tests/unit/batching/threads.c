@@ -28,6 +28,7 @@ struct producer {
 struct worker {
     struct batcher *b;
     struct batch batch;
+    int number;
     int64_t n_jobs, n_wrong, last_id;
 };
 
@@ -58,10 +59,10 @@ static void submit_burst(struct producer *p, int first, int n) {
                               .owner = s};
         jobs[i] = &s->job;
     }
-    enum status status = batcher_submit(p->b, jobs, n);
+    enum status status = batcher_submit(p->b, jobs, n, NULL);
     for (int tries = 0; status == STATUS_OVERLOADED && tries < 1000; tries++) {
         sched_yield();
-        status = batcher_submit(p->b, jobs, n);
+        status = batcher_submit(p->b, jobs, n, NULL);
     }
     for (int i = 0; status && i < n; i++) {
         p->slots[first + i].fate = REFUSED;
@@ -88,7 +89,7 @@ static void *produce(void *arg) {
 static void *work(void *arg) {
     struct worker *w = arg;
     float logits[64];
-    while (batcher_next(w->b, &w->batch) == STATUS_OK) {
+    while (batcher_next(w->b, w->number, &w->batch) == STATUS_OK) {
         const struct token_batch *t = &w->batch.tokens;
         for (int i = 0; i < t->n_seqs; i++) { // a stand-in for a pass: the job's own number
             logits[i] = (float)t->token_ids[t->cu_seqlens[i] + t->seq_lens[i] - 1];
@@ -113,16 +114,19 @@ static void settle_producer(struct producer *p, int number) {
 }
 static void run(enum batch_mode mode, int64_t max_wait_ns, bool close_early) {
     struct batcher_config cfg = {
-        .policy = {.mode = mode,
-                   .buckets = {{200, 256, 16, max_wait_ns}, {200, 256, 16, max_wait_ns}},
-                   .n_buckets = 1},
-        .max_seq_len = MAX_LEN,
-        .max_queued_jobs = 64,
-        .max_queued_tokens = 4000,
+        .queues = {.policy = {.mode = mode,
+                              .n_keys = 1,
+                              .key_weights = {1},
+                              .buckets = {{200, 256, 16, max_wait_ns}, {200, 256, 16, max_wait_ns}},
+                              .n_buckets = 1},
+                   .max_seq_len = MAX_LEN,
+                   .max_queued_jobs = 64,
+                   .max_queued_tokens = 4000,
+                   .n_workers = N_WORKERS},
     };
     if (mode == BATCH_BUCKETED || mode == BATCH_PACKED) {
-        cfg.policy.buckets[0].up_to = 50;
-        cfg.policy.n_buckets = 2;
+        cfg.queues.policy.buckets[0].up_to = 50;
+        cfg.queues.policy.n_buckets = 2;
     }
     struct batcher *b;
     assert_int_equal(batcher_create(&b, &cfg, NULL), STATUS_OK);
@@ -130,7 +134,7 @@ static void run(enum batch_mode mode, int64_t max_wait_ns, bool close_early) {
     static struct worker workers[N_WORKERS];
     pthread_t p_threads[N_PRODUCERS], w_threads[N_WORKERS];
     for (int i = 0; i < N_WORKERS; i++) {
-        workers[i] = (struct worker){.b = b};
+        workers[i] = (struct worker){.b = b, .number = i};
         assert_int_equal(batch_init(&workers[i].batch, batcher_batch_limits(b), NULL), STATUS_OK);
         pthread_create(&w_threads[i], NULL, work, &workers[i]);
     }

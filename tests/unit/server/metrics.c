@@ -9,11 +9,12 @@ static struct arena arena;
 static struct metrics *metrics;
 static struct policy_config policy = {
     .mode = BATCH_PACKED, .buckets = {{.up_to = 32}, {.up_to = 512}}, .n_buckets = 2};
-static struct metrics_view view = {.policy = &policy,
-                                   .batcher = {.n_queued = {3, 4}, .queued_tokens = 99},
-                                   .model_name = "a \"b\"\\c\nd\xC3\xA9\xFF",
-                                   .backend = "cpu",
-                                   .dtype = "float32"};
+static struct metrics_view view = {
+    .policy = &policy,
+    .batcher = {.queues = {.n_queued = {3, 4}, .n_jobs = 7, .n_tokens = 99}},
+    .model_name = "a \"b\"\\c\nd\xC3\xA9\xFF",
+    .backend = "cpu",
+    .dtype = "float32"};
 static int setup(void **state) {
     metrics = calloc(1, sizeof(*metrics));
     return !metrics || arena_init(&arena, 4 << 20, NULL);

@@ -59,11 +59,14 @@ static void open_engine(const char *model) {
                      .max_batch_tokens = 32,
                      .max_batch_requests = 4,
                      .max_wait_ns = 1500000}},
-        .n_buckets = 2};
-    const struct batcher_config batcher = {.policy = engine.info.policy,
-                                           .max_seq_len = 16,
-                                           .max_queued_jobs = 8,
-                                           .max_queued_tokens = 1000};
+        .n_buckets = 2,
+        .n_keys = 1,
+        .key_weights = {1}};
+    const struct batcher_config batcher = {.queues = {.policy = engine.info.policy,
+                                                      .max_seq_len = 16,
+                                                      .max_queued_jobs = 8,
+                                                      .max_queued_tokens = 1000,
+                                                      .n_workers = 1}};
     assert_int_equal(batcher_create(&engine.batcher, &batcher, NULL), STATUS_OK);
     atomic_store(&ctx.engine, &engine);
 }

@@ -70,7 +70,8 @@ static void text_make(struct text *t, const struct model_config *cfg) {
 }
 static void submit(struct batcher *b, struct text *texts, int n) {
     for (int i = 0; i < n; i++) {
-        assert_int_equal(batcher_submit(b, (struct job *const[]){&texts[i].job}, 1), STATUS_OK);
+        assert_int_equal(batcher_submit(b, (struct job *const[]){&texts[i].job}, 1, NULL),
+                         STATUS_OK);
     }
 }
 
@@ -97,14 +98,19 @@ static void rig_add_worker(struct rig *r, const struct model *m, const struct ba
 }
 static void rig_open(struct rig *r, enum batch_mode mode) {
     const struct bucket_limits whole = {MAX_LEN, 96, 12, 0}, half = {16, 96, 24, 0};
-    struct batcher_config cfg = {.policy = {.mode = mode, .buckets = {whole}, .n_buckets = 1},
-                                 .max_seq_len = MAX_LEN,
-                                 .max_queued_jobs = N_JOBS,
-                                 .max_queued_tokens = N_JOBS * MAX_LEN};
+    struct batcher_config cfg = {.queues = {.policy = {.mode = mode,
+                                                       .n_keys = 1,
+                                                       .key_weights = {1},
+                                                       .buckets = {whole},
+                                                       .n_buckets = 1},
+                                            .max_seq_len = MAX_LEN,
+                                            .max_queued_jobs = N_JOBS,
+                                            .max_queued_tokens = N_JOBS * MAX_LEN,
+                                            .n_workers = N_WORKERS}};
     if (mode == BATCH_BUCKETED || mode == BATCH_PACKED) {
-        cfg.policy.buckets[0] = half;
-        cfg.policy.buckets[1] = whole;
-        cfg.policy.n_buckets = 2;
+        cfg.queues.policy.buckets[0] = half;
+        cfg.queues.policy.buckets[1] = whole;
+        cfg.queues.policy.n_buckets = 2;
     }
     memset(r, 0, sizeof(*r));
     assert_int_equal(batcher_create(&r->batcher, &cfg, NULL), STATUS_OK);
