@@ -37,7 +37,8 @@ struct pass {
     struct job **jobs; // [max_chosen], owned
     int n_jobs;
     struct cost_shape shape;
-    int64_t took_ns; // as drawn
+    int64_t took_ns;  // as drawn, of itself
+    int64_t begun_ns; // by the clock; interruptions count
 };
 struct worker {
     bool busy;
@@ -132,6 +133,7 @@ static double true_cost(const struct sim *s, struct cost_shape shape) {
 static void begin_pass(struct sim *s, struct pass *p, int n_jobs) {
     const double noise = s->cfg->noise > 0 ? s->cfg->noise * random_normal(&s->passes) : 0;
     p->n_jobs = n_jobs;
+    p->begun_ns = s->now_ns;
     p->shape = shape_of(s, p->jobs, n_jobs);
     p->took_ns = llround(true_cost(s, p->shape) * exp(noise));
     for (int i = 0; i < n_jobs; i++) {
@@ -168,7 +170,7 @@ static int64_t share_of(const struct sim *s, const struct pass *p, const struct 
 }
 
 static void end_pass(struct sim *s, int worker, struct pass *p) {
-    queues_ran(s->queues, worker, p->shape, p->took_ns, s->now_ns);
+    queues_ran(s->queues, worker, p->shape, s->now_ns - p->begun_ns, s->now_ns);
     s->out->busy_ns += p->took_ns;
     if (p->took_ns > s->out->longest_batch_ns) {
         s->out->longest_batch_ns = p->took_ns;
@@ -188,14 +190,14 @@ static void end_pass(struct sim *s, int worker, struct pass *p) {
     p->n_jobs = 0;
 }
 
-/* Until the next place at which this worker's pass may be left. */
-static void schedule_border(struct sim *s, int worker) {
+/* The next place at which this worker's pass may be left; it goes on in `pause_ns`. */
+static void schedule_border(struct sim *s, int worker, int64_t pause_ns) {
     const struct worker *w = &s->workers[worker];
     const bool steps = s->cfg->queues.policy.interrupt && s->cfg->n_layers > 1 && !s->dp;
     const int n_layers = steps ? s->cfg->n_layers : 1;
     const int64_t took_ns = w->outer.took_ns; // whole ns: the layers' ends add up to it
     const int64_t step_ns = took_ns * (w->layer + 1) / n_layers - took_ns * w->layer / n_layers;
-    schedule(s, EVENT_BORDER, worker, 0, s->now_ns + step_ns);
+    schedule(s, EVENT_BORDER, worker, 0, s->now_ns + pause_ns + step_ns);
 }
 
 static int choose(struct sim *s, int worker) {
@@ -226,7 +228,7 @@ static void feed_workers(struct sim *s) {
         w->busy = true;
         w->layer = 0;
         s->n_idle--;
-        schedule_border(s, i);
+        schedule_border(s, i, 0);
     }
 }
 
@@ -246,12 +248,12 @@ static void on_border(struct sim *s, int worker) {
     const struct decision d = queues_interrupt(s->queues, worker, n_layers - w->layer, n_layers,
                                                s->now_ns, w->inner.jobs, s->max_chosen);
     if (d.kind != DECIDE_RUN) {
-        schedule_border(s, worker);
+        schedule_border(s, worker, 0);
         return;
     }
     begin_pass(s, &w->inner, d.n_jobs);
     s->out->n_interruptions++;
-    schedule(s, EVENT_INNER, worker, 0, s->now_ns + w->inner.took_ns + s->cfg->overhead_ns);
+    schedule(s, EVENT_INNER, worker, 0, s->now_ns + w->inner.took_ns);
 }
 
 static void on_notice(struct sim *s, const struct event *e) {
@@ -270,7 +272,7 @@ static void on_event(struct sim *s, const struct event *e) {
     case EVENT_BORDER: on_border(s, e->subject); break;
     case EVENT_INNER:
         end_pass(s, e->subject, &s->workers[e->subject].inner);
-        schedule_border(s, e->subject);
+        schedule_border(s, e->subject, s->cfg->overhead_ns);
         break;
     case EVENT_FREE:
         s->workers[e->subject].busy = false;

@@ -46,6 +46,7 @@ void trace_add(struct trace *t, const struct arrival *a) {
 /* Cuts `line` at its commas; -1: more than MAX_COLUMNS. */
 static int split(char *line, char *fields[MAX_COLUMNS]) {
     int n = 0;
+    memset(fields, 0, MAX_COLUMNS * sizeof(*fields));
     for (char *at = line; at;) {
         if (n == MAX_COLUMNS) {
             return -1;
