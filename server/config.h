@@ -47,6 +47,8 @@ struct config {
         enum batch_mode mode;
         int max_batch_tokens, max_batch_requests; // of buckets that do not say
         double max_wait_ms;
+        double max_batch_ms;     // predicted; 0: the caps alone
+        double rank_cost_factor; // policy_config's
         int max_queued_jobs;
         int64_t max_queued_tokens;
         struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above

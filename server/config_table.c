@@ -93,6 +93,11 @@ const struct setting config_settings[] = {
         "Inputs of one forward pass."),
     DOUBLE("batching.max_wait_ms", batching.max_wait_ms, "0", 0, 60e3, "ms",
            "How long an idle worker may wait for company; 0: it never waits."),
+    DOUBLE("batching.max_batch_ms", batching.max_batch_ms, "0", 0, 60e3, "ms",
+           "How long a forward pass is meant to take, as predicted; 0: the caps alone bound it."),
+    DOUBLE("batching.rank_cost_factor", batching.rank_cost_factor, "0", 0, 1000, "",
+           "An input that takes t alone stands in line as if it had come this many t later; 0: in "
+           "order of arrival."),
     INT("batching.max_queued_jobs", batching.max_queued_jobs, "2048", 1, 1000000, "inputs",
         "Inputs that wait in all queues; a request that does not fit is answered 429."),
     INT64("batching.max_queued_tokens", batching.max_queued_tokens, "262144", 1, 1 << 30, "tokens",
