@@ -16,7 +16,7 @@
 
 enum coordinate { BUCKETS, TOKENS, REQUESTS, BATCH_MS, WAIT_MS, RANK, N_COORDINATES };
 enum { MAX_VALUES = 12, MAX_ROUNDS = 4, FULL_HOUSE = 128, CAPACITY_JOBS = 6000 };
-/* Less than this share of capacity or p99 counts as none, and of refusals likewise. */
+/* Less than this share of capacity or of waits counts as none, and of refusals likewise. */
 #define WORTH 0.01
 #define MAX_LOSS_DIFFERENCE 0.005
 
@@ -142,12 +142,17 @@ static enum status try_policy(struct search *s, const struct policy_config *poli
 static double loss(const struct tune_row *r) {
     return (double)(r->at_load.n_refused + r->at_load.n_expired) / r->at_load.n_arrived;
 }
+/* The tail and the mean: a wait that everybody pays buys next to nothing in a p99 that is made of
+ * long texts, and the p99 of some thousand arrivals is noisy by itself. */
+static double waits(const struct tune_row *r) {
+    return (double)r->at_load.all.p99_ns + (double)r->at_load.all.mean_ns;
+}
 static bool waits_less(const struct tune_row *a, const struct tune_row *b) {
     const double less = loss(b) - loss(a);
     if (fabs(less) > MAX_LOSS_DIFFERENCE) {
         return less > 0;
     }
-    return (double)a->at_load.all.p99_ns < (1 - WORTH) * (double)b->at_load.all.p99_ns;
+    return waits(a) < (1 - WORTH) * waits(b);
 }
 /* `b` was there first: what is about as good does not take its place. So values that come first in
  * the lists, fewer buckets and shorter waits, win over noise. */
@@ -293,27 +298,44 @@ static bool is_beaten(const struct tune_report *r, int i) {
         const struct tune_row *b = &r->rows[j];
         const bool no_worse = b->at_load.all.p99_ns <= a->at_load.all.p99_ns &&
                               b->capacity >= a->capacity && loss(b) <= loss(a);
-        const bool differs = b->at_load.all.p99_ns < a->at_load.all.p99_ns ||
-                             b->capacity > a->capacity || loss(b) < loss(a);
-        if (no_worse && (differs || j < i)) { // of equals the first stands for all
+        const bool better = b->at_load.all.p99_ns < a->at_load.all.p99_ns ||
+                            b->capacity > a->capacity || loss(b) < loss(a);
+        if (no_worse && (better || j < i)) { // of equals the first stands for all
             return true;
         }
     }
     return false;
 }
+static int by_p99(const void *a, const void *b, void *report) {
+    const struct tune_report *r = report;
+    const int i = *(const int *)a, j = *(const int *)b;
+    const int64_t p = r->rows[i].at_load.all.p99_ns, q = r->rows[j].at_load.all.p99_ns;
+    return p != q ? (p > q) - (p < q) : i - j;
+}
+/* Leaves out what differs from the one before it by next to nothing. */
+static int thin(const struct tune_report *r, int *front, int n) {
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        const struct tune_row *a = &r->rows[front[kept > 0 ? kept - 1 : 0]];
+        const struct tune_row *b = &r->rows[front[i]];
+        const bool alike =
+            (double)b->at_load.all.p99_ns <= (1 + WORTH) * (double)a->at_load.all.p99_ns &&
+            b->capacity <= (1 + WORTH) * a->capacity;
+        if (i == 0 || !alike) {
+            front[kept++] = front[i];
+        }
+    }
+    return kept;
+}
 int tune_report_front(const struct tune_report *r, int *rows, int max) {
     int front[TUNE_MAX_ROWS], n = 0;
     for (int i = 0; i < r->n_rows; i++) {
-        if (is_beaten(r, i)) {
-            continue;
+        if (!is_beaten(r, i)) {
+            front[n++] = i;
         }
-        int at = n++;
-        for (; at > 0 && r->rows[front[at - 1]].at_load.all.p99_ns > r->rows[i].at_load.all.p99_ns;
-             at--) {
-            front[at] = front[at - 1];
-        }
-        front[at] = i;
     }
+    qsort_r(front, (size_t)n, sizeof(front[0]), by_p99, (void *)r);
+    n = thin(r, front, n);
     const int given = n < max ? n : max;
     for (int i = 0; i < given; i++) {
         rows[i] = front[given > 1 ? i * (n - 1) / (given - 1) : 0];
