@@ -47,28 +47,28 @@ void tune_print_task(FILE *out, const struct tune_task *t) {
 
 void tune_print_head(FILE *out, const int *class_up_to, int n_classes) {
     char title[40];
-    fprintf(out, "\n%-16s", "");
+    fprintf(out, "\n%-14s", "");
     for (int i = 0; i < n_classes; i++) {
         snprintf(title, sizeof(title), "%d to %d tokens", i ? class_up_to[i - 1] + 1 : 1,
                  class_up_to[i]);
-        fprintf(out, "  %-22s", title);
+        fprintf(out, "  %-25s", title);
     }
-    fprintf(out, "  %-22s  %8s  %7s  %7s\n%-16s", "all", "at most", "", "not", "milliseconds");
+    fprintf(out, "  %-25s  %8s  %7s  %7s\n%-14s", "all", "at most", "", "not", "milliseconds");
     for (int i = 0; i <= n_classes; i++) {
-        fprintf(out, "  %6s  %6s  %6s", "p50", "p95", "p99");
+        fprintf(out, "  %7s  %7s  %7s", "p50", "p95", "p99");
     }
     fprintf(out, "  %8s  %7s  %7s\n", "inputs/s", "padding", "served");
 }
 static void print_quantiles(FILE *out, const struct sim_class *c) {
     if (c->n_done > 0) {
-        fprintf(out, "  %6.1f  %6.1f  %6.1f", ms(c->p50_ns), ms(c->p95_ns), ms(c->p99_ns));
+        fprintf(out, "  %7.1f  %7.1f  %7.1f", ms(c->p50_ns), ms(c->p95_ns), ms(c->p99_ns));
     } else {
-        fprintf(out, "  %6s  %6s  %6s", "-", "-", "-");
+        fprintf(out, "  %7s  %7s  %7s", "-", "-", "-");
     }
 }
 void tune_print_line(FILE *out, const char *name, const struct sim_result *r, int n_classes,
                      double capacity) {
-    fprintf(out, "%-16s", name);
+    fprintf(out, "%-14s", name);
     for (int i = 0; i < n_classes; i++) {
         print_quantiles(out, &r->classes[i]);
     }
