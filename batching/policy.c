@@ -1,24 +1,22 @@
 /* policy.c - which jobs run next.
- * A batch is filled by walking the queues in rank order (`struct walk`, a merge of one or all of
- * them) and taking what fits the anchor bucket's caps. Whether it may go is then read from the
- * queues alone: full, or somebody may not wait. When other devices are idle, the batch is filled a
- * second time with a smaller cap, this device's share, so that the reason stays the true one.
- * Cost: the jobs looked at (chosen, and at most POLICY_LOOK_AHEAD + 1 others) times the buckets. */
+ * A batch is filled (fill.c) by walking the waiting jobs (walk.c) and taking what fits the anchor
+ * bucket's caps and the time budget. Whether it may go is then read from the queues alone: full, or
+ * somebody may not wait. When other devices are idle, the batch is filled a second time with a
+ * smaller cap, this device's share, so that the reason stays the true one. The work is that of the
+ * jobs looked at: those chosen, and at most POLICY_LOOK_AHEAD + 1 others. */
 #include "batching/policy.h"
 
 #include <assert.h>
 #include "base/timing.h"
-#include "batching/walk.h"
+#include "batching/fill.h"
 
 #define MAX_WAIT_NS (60 * NS_PER_S)
-enum { MAX_WEIGHT = 1000 };
+enum { MAX_COST_FACTOR = 1000 };
 #define WAKE_UP_NS NS_PER_MS // how early a wait ends for a deadline's sake
 
 const char *const release_reason_names[N_RELEASE_REASONS] = {
-    [RELEASE_FULL] = "full",
-    [RELEASE_WAITED] = "waited",
-    [RELEASE_IDLE] = "idle",
-    [RELEASE_DRAIN] = "drain",
+    [RELEASE_FULL] = "full",   [RELEASE_WAITED] = "waited", [RELEASE_IDLE] = "idle",
+    [RELEASE_DRAIN] = "drain", [RELEASE_URGENT] = "urgent",
 };
 
 static enum status check_bucket(const struct bucket_limits *l, int after, struct error *err) {
@@ -46,6 +44,41 @@ static enum status check_bucket(const struct bucket_limits *l, int after, struct
     return STATUS_OK;
 }
 
+static enum status check_times(const struct policy_config *cfg, struct error *err) {
+    if (cfg->max_batch_ns < 0 || cfg->max_batch_ns > MAX_WAIT_NS) {
+        return error_set(err, STATUS_INVALID, "max_batch_ms is %g, it must be 0 to %g",
+                         (double)cfg->max_batch_ns / 1e6, (double)MAX_WAIT_NS / 1e6);
+    }
+    if (!(cfg->rank_cost_factor >= 0 && cfg->rank_cost_factor <= MAX_COST_FACTOR)) {
+        return error_set(err, STATUS_INVALID, "rank_cost_factor is %g, it must be 0 to %d",
+                         cfg->rank_cost_factor, MAX_COST_FACTOR);
+    }
+    for (int i = 0; i < N_PRIORITIES; i++) {
+        if (cfg->priority_ns[i] < -MAX_WAIT_NS || cfg->priority_ns[i] > MAX_WAIT_NS) {
+            return error_set(err, STATUS_INVALID,
+                             "priority %s shifts by %g ms, it must be at most %g either way",
+                             priority_names[i], (double)cfg->priority_ns[i] / 1e6,
+                             (double)MAX_WAIT_NS / 1e6);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status check_keys(const struct policy_config *cfg, struct error *err) {
+    if (cfg->n_keys < 1 || cfg->n_keys > POLICY_MAX_KEYS) {
+        return error_set(err, STATUS_INVALID, "%d API keys share the device, it must be 1 to %d",
+                         cfg->n_keys, POLICY_MAX_KEYS);
+    }
+    for (int i = 0; i < cfg->n_keys; i++) {
+        if (cfg->key_weights[i] < 1 || cfg->key_weights[i] > POLICY_MAX_WEIGHT) {
+            return error_set(err, STATUS_INVALID,
+                             "API key %d has the weight %d, it must be 1 to %d", i,
+                             cfg->key_weights[i], POLICY_MAX_WEIGHT);
+        }
+    }
+    return STATUS_OK;
+}
+
 static enum status check_count(const struct policy_config *cfg, struct error *err) {
     if (cfg->n_buckets < 1 || cfg->n_buckets > POLICY_MAX_BUCKETS) {
         return error_set(err, STATUS_INVALID, "%d buckets are given, it must be 1 to %d",
@@ -54,17 +87,6 @@ static enum status check_count(const struct policy_config *cfg, struct error *er
     if ((cfg->mode == BATCH_NONE || cfg->mode == BATCH_PADDED) && cfg->n_buckets != 1) {
         return error_set(err, STATUS_INVALID, "mode %s has one bucket, %d are given",
                          batch_mode_names[cfg->mode], cfg->n_buckets);
-    }
-    if (cfg->n_keys < 1 || cfg->n_keys > POLICY_MAX_KEYS) {
-        return error_set(err, STATUS_INVALID, "%d API keys share the device, it must be 1 to %d",
-                         cfg->n_keys, POLICY_MAX_KEYS);
-    }
-    for (int i = 0; i < cfg->n_keys; i++) {
-        if (cfg->key_weights[i] < 1 || cfg->key_weights[i] > MAX_WEIGHT) {
-            return error_set(err, STATUS_INVALID,
-                             "API key %d has the weight %d, it must be 1 to %d", i,
-                             cfg->key_weights[i], MAX_WEIGHT);
-        }
     }
     return STATUS_OK;
 }
@@ -75,6 +97,12 @@ enum status policy_config_check(const struct policy_config *cfg, int max_seq_len
         return error_set(err, STATUS_INVALID, "batching mode %d does not exist", (int)cfg->mode);
     }
     enum status s = check_count(cfg, err);
+    if (!s) {
+        s = check_times(cfg, err);
+    }
+    if (!s) {
+        s = check_keys(cfg, err);
+    }
     if (s) {
         return s;
     }
@@ -127,86 +155,21 @@ int64_t policy_rank(const struct policy_config *cfg, const struct job *job, int6
     return job->wants_deadline && start_ns < rank ? start_ns : rank;
 }
 
-struct caps {
-    int64_t max_rows, max_ns;
-    int max_jobs, max_skipped;
-    bool padded; // a row for every place up to the longest
-};
-
-static struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen) {
-    const struct bucket_limits *l = &cfg->buckets[bucket];
-    struct caps c = {
-        .max_rows = l->max_batch_tokens,
-        .max_ns = cfg->max_batch_ns > 0 ? cfg->max_batch_ns : INT64_MAX,
-        .max_jobs = l->max_batch_requests < max_chosen ? l->max_batch_requests : max_chosen,
-        .max_skipped = POLICY_LOOK_AHEAD,
-        .padded = cfg->mode == BATCH_PADDED || cfg->mode == BATCH_BUCKETED,
-    };
-    if (cfg->mode == BATCH_PADDED) {
-        c.max_ns = INT64_MAX;
-        c.max_skipped = 0;
-    } else if (cfg->mode == BATCH_NONE) {
-        c.max_jobs = 1;
-    }
-    return c;
-}
-
-/* A batch in the making. */
-struct load {
-    int n_jobs, longest, n_skipped;
-    int64_t cost_ns;
-    struct cost_shape shape;
-};
-
-static struct load load_with(const struct load *l, const struct caps *caps,
-                             const struct cost_model *cost, int n_tokens) {
-    struct load more = *l;
-    more.n_jobs++;
-    more.longest = n_tokens > l->longest ? n_tokens : l->longest;
-    if (caps->padded) {
-        more.shape.rows = (int64_t)more.n_jobs * more.longest;
-        more.shape.sum_len2 = more.shape.rows * more.longest;
-    } else {
-        more.shape.rows += n_tokens;
-        more.shape.sum_len2 += (int64_t)n_tokens * n_tokens;
-    }
-    more.cost_ns = cost_predict_ns(cost, more.shape);
-    return more;
-}
-
-static bool is_full(const struct load *l, const struct caps *caps) {
-    return l->n_jobs == caps->max_jobs || l->shape.rows >= caps->max_rows;
-}
-
-/* Takes what fits, the first job of a batch in any case. */
-static void fill(struct load *l, struct walk *w, const struct caps *caps, struct job **chosen) {
-    struct job *job;
-    while (!is_full(l, caps) && (job = walk_next(w))) {
-        const struct load more = load_with(l, caps, w->view->cost, job->n_tokens);
-        if (l->n_jobs > 0 && (more.shape.rows > caps->max_rows || more.cost_ns > caps->max_ns)) {
-            walk_stepped_over(w, job);
-            if (++l->n_skipped > caps->max_skipped) {
-                break;
-            }
-            continue;
-        }
-        chosen[l->n_jobs] = job;
-        walk_took(w, job);
-        *l = more;
-    }
-}
-
 /* True when company could not come: a cap is reached, or a job that waits was left behind. */
 static bool make_batch(struct decision *d, struct walk *w, const struct caps *caps,
                        struct job **chosen) {
     struct load l = {.n_jobs = 0};
-    walk_start(w, w->cfg, w->view, policy_order_of(w->cfg, d->bucket));
+    walk_start(w, w->cfg, w->view, UINT32_C(1) << policy_order_of(w->cfg, d->bucket));
     fill(&l, w, caps, chosen);
+    const bool full = load_is_full(&l, caps) || l.n_skipped > 0;
+    if (w->cfg->mode == BATCH_BUCKETED && w->view->n_idle_workers == 0) {
+        fill_from_others(&l, w, caps, d->bucket, chosen);
+    }
     d->n_jobs = l.n_jobs;
     d->n_rows = (int)l.shape.rows;
     d->cost_ns = l.cost_ns;
     d->n_rounds = w->n_rounds_used;
-    return is_full(&l, caps) || l.n_skipped > 0;
+    return full;
 }
 
 /* Padded by buckets, a batch leaves the other queues alone: a device that holds the anchor back for

@@ -16,6 +16,7 @@ enum {
     POLICY_MAX_BUCKETS = 32,
     POLICY_MAX_KEYS = 64,
     POLICY_LOOK_AHEAD = 16,
+    POLICY_MAX_WEIGHT = 1000,
     POLICY_QUANTUM = 512, // tokens that a key of weight 1 gets in a round
 };
 struct policy_config {
@@ -69,6 +70,7 @@ enum release_reason {
     RELEASE_WAITED, // a job has waited for as long as its bucket or its deadline allows
     RELEASE_IDLE,   // a device is free and nobody may wait for company
     RELEASE_DRAIN,  // the server is going
+    RELEASE_URGENT, // at a layer border of a batch that can wait
     N_RELEASE_REASONS
 };
 extern const char *const release_reason_names[N_RELEASE_REASONS]; // "full", "waited", ...
@@ -95,4 +97,18 @@ struct decision {
  * the anchor first. */
 struct decision policy_decide(const struct policy_config *cfg, const struct policy_view *view,
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen);
+
+/* A batch that runs, at one of its layer borders. */
+struct outer_batch {
+    int n_jobs;
+    int64_t cost_ns, rest_ns; // predicted: the whole, and what is still to come
+    int64_t inside_ns;        // what interruptions have taken of it
+};
+/* What should run at that border before the batch goes on: DECIDE_RUN or DECIDE_IDLE. Urgent are
+ * short jobs that the policy would rather have had in before the batch ends, by their rank. All
+ * interruptions of a batch take at most half of its own time, and each is worth it: what its jobs
+ * gain together is more than what those of the batch lose. */
+struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
+                                 const struct outer_batch *outer, int64_t now_ns,
+                                 struct job **chosen, int max_chosen);
 #endif

@@ -8,8 +8,11 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
+#include "base/timing.h"
 #include "batching/queues_internal.h"
+
+static const double FADING = 0.95;                     // of a batch's weight with each that follows
+static const int64_t LONGEST_JOB_NS = 3600 * NS_PER_S; // a model that knows better is wrong
 
 static enum status check_config(const struct queues_config *cfg, struct error *err) {
     if (cfg->max_seq_len < 1) {
@@ -85,16 +88,20 @@ static void take_out(struct queues *q, struct job *job) {
     q->cost_ns -= job->cost_ns;
 }
 
+static int64_t min_ns(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 void queues_plan(const struct queues *q, struct job *job, int64_t behind_ns, int64_t now_ns) {
     job->queued_ns = now_ns;
     job->bucket = policy_bucket_of(&q->cfg.policy, job->n_tokens);
-    job->cost_ns = cost_job_ns(&q->cost, job->n_tokens);
+    job->cost_ns = min_ns(cost_job_ns(&q->cost, job->n_tokens), LONGEST_JOB_NS);
     job->rank = policy_rank(&q->cfg.policy, job, behind_ns);
     job->start_ns = INT64_MAX;
     if (job->deadline_ns > 0) { // nothing was ahead of it: then only the clock says it is late
         const struct cost_shape alone = {job->n_tokens, (int64_t)job->n_tokens * job->n_tokens};
         const int64_t pass_ns = queues_idle(q) ? 0 : cost_predict_ns(&q->cost, alone);
-        job->start_ns = job->deadline_ns - pass_ns;
+        job->start_ns = job->deadline_ns - min_ns(pass_ns, LONGEST_JOB_NS);
     }
 }
 
@@ -165,7 +172,8 @@ static void settle_deficits(struct queues *q, const struct decision *d, struct j
 
 static void start(struct queues *q, struct running *r, const struct decision *d,
                   struct job *const *chosen, int64_t now_ns) {
-    *r = (struct running){.active = true, .start_ns = now_ns, .cost_ns = d->cost_ns};
+    *r = (struct running){
+        .active = true, .start_ns = now_ns, .cost_ns = d->cost_ns, .n_jobs = d->n_jobs};
     for (int i = 0; i < d->n_jobs; i++) {
         r->jobs_cost_ns += chosen[i]->cost_ns;
         chosen[i]->chosen_ns = now_ns;
@@ -185,6 +193,28 @@ struct decision queues_choose(struct queues *q, int worker, int n_idle_workers, 
     return d;
 }
 
+struct decision queues_interrupt(struct queues *q, int worker, int left, int n_layers,
+                                 int64_t now_ns, struct job **chosen, int max_chosen) {
+    struct running *runs = q->running[worker], *outer = &runs[RUN_OUTER];
+    assert(left >= 0 && left <= n_layers && n_layers > 0);
+    if (!outer->active || runs[RUN_INNER].active) {
+        return (struct decision){.kind = DECIDE_IDLE, .bucket = -1};
+    }
+    const struct outer_batch batch = {
+        .n_jobs = outer->n_jobs,
+        .cost_ns = outer->cost_ns,
+        .rest_ns = (int64_t)((double)outer->cost_ns * left / n_layers),
+        .inside_ns = outer->inside_ns,
+    };
+    const struct policy_view view = view_of(q, 0);
+    const struct decision d =
+        policy_interrupt(&q->cfg.policy, &view, &batch, now_ns, chosen, max_chosen);
+    if (d.kind == DECIDE_RUN) {
+        start(q, &runs[RUN_INNER], &d, chosen, now_ns);
+    }
+    return d;
+}
+
 void queues_ran(struct queues *q, int worker, struct cost_shape shape, int64_t ns, int64_t now_ns) {
     struct running *runs = q->running[worker];
     struct running *r = &runs[runs[RUN_INNER].active ? RUN_INNER : RUN_OUTER];
@@ -200,8 +230,8 @@ void queues_ran(struct queues *q, int worker, struct cost_shape shape, int64_t n
     }
     const int64_t own_ns = ns > r->inside_ns ? ns - r->inside_ns : 0;
     const struct cost_sample sample = {.shape = shape, .ns = own_ns};
-    q->took = q->took * 0.95 + (double)own_ns;
-    q->predicted = q->predicted * 0.95 + q->cost.coef[0] + (double)r->jobs_cost_ns;
+    q->took_ns = q->took_ns * FADING + (double)own_ns;
+    q->predicted_ns = q->predicted_ns * FADING + q->cost.coef[0] + (double)r->jobs_cost_ns;
     cost_update(&q->cost, &sample);
 }
 
@@ -217,7 +247,7 @@ void queues_get_stats(const struct queues *q, int64_t now_ns, struct queues_stat
         out->oldest_ns[i] = q->queues[i].head ? q->queues[i].head->queued_ns : 0;
     }
     memcpy(out->n_key_jobs, q->n_key_jobs, sizeof(out->n_key_jobs));
-    out->drain_ns = queues_drain_ns(q, q->cost_ns, now_ns);
+    out->drain_ns = queues_work_ns(q, (double)q->cost_ns, now_ns);
 }
 
 /* All that waits, by arrival, linked by `next`: the buckets' lists merged, and left empty. */

@@ -8,7 +8,8 @@ struct running { // a batch on a device
     bool active;
     int64_t start_ns, cost_ns; // chosen; predicted
     int64_t jobs_cost_ns;      // the sum of its jobs' own
-    int64_t inside_ns;         // what interruptions took of it
+    int n_jobs;
+    int64_t inside_ns; // what interruptions took of it
 };
 enum { RUN_OUTER, RUN_INNER, N_RUNS };
 struct queues {
@@ -23,10 +24,10 @@ struct queues {
     int n_jobs;
     int64_t n_tokens, cost_ns; // of all that waits
     uint64_t last_number;
-    double took, predicted; // of the latest batches, fading: what a predicted ns really takes
+    double took_ns, predicted_ns; // of the latest batches, fading: what a predicted ns really takes
 };
-/* Until everything that runs and `ahead_ns` of waiting work (`n_jobs` jobs, n_tokens) is done. */
-int64_t queues_drain_ns(const struct queues *q, int64_t ahead_ns, int64_t now_ns);
+/* Until everything that runs, and waiting jobs of this cost, are done. */
+int64_t queues_work_ns(const struct queues *q, double jobs_ns, int64_t now_ns);
 bool queues_idle(const struct queues *q); // nothing waits, and a device has nothing to do
 /* What queues_push() will set. */
 void queues_plan(const struct queues *q, struct job *job, int64_t behind_ns, int64_t now_ns);

@@ -21,18 +21,18 @@ static void find_first(struct walk *w, int key) {
     w->firsts[key] = first;
 }
 
-void walk_restart(struct walk *w, int order) {
+void walk_restart(struct walk *w, uint32_t orders) {
     for (int key = 0; key < w->cfg->n_keys; key++) {
         for (int i = 0; i < n_orders(w); i++) {
-            const bool wanted = order == WALK_ALL || order == i;
-            w->cursors[key][i] = wanted ? w->view->orders[key * n_orders(w) + i].first : NULL;
+            w->cursors[key][i] =
+                orders >> i & 1 ? w->view->orders[key * n_orders(w) + i].first : NULL;
         }
         find_first(w, key);
     }
 }
 
 void walk_start(struct walk *w, const struct policy_config *cfg, const struct policy_view *view,
-                int order) {
+                uint32_t orders) {
     w->cfg = cfg;
     w->view = view;
     w->n_rounds = w->n_rounds_used = 0;
@@ -40,7 +40,7 @@ void walk_start(struct walk *w, const struct policy_config *cfg, const struct po
     for (int key = 0; key < cfg->n_keys; key++) {
         w->credit[key] = view->deficits[key];
     }
-    walk_restart(w, order);
+    walk_restart(w, orders);
 }
 
 static bool has_turn(const struct walk *w, int key) {

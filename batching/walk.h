@@ -15,11 +15,12 @@ struct walk {
     struct job *firsts[POLICY_MAX_KEYS]; // each key's next
     struct job *cursors[POLICY_MAX_KEYS][POLICY_MAX_BUCKETS];
 };
-enum { WALK_ALL = -1 };
+#define WALK_ALL UINT32_MAX
+/* orders: a bit for each of a key's orders that the walk goes through. */
 void walk_start(struct walk *w, const struct policy_config *cfg, const struct policy_view *view,
-                int order); // which order of each key; WALK_ALL: all
-/* From the beginning again, over other orders; credits stay as the jobs taken left them. */
-void walk_restart(struct walk *w, int order);
+                uint32_t orders);
+/* From the beginning again, through other orders; credits stay as the jobs taken left them. */
+void walk_restart(struct walk *w, uint32_t orders);
 struct job *walk_next(struct walk *w); // NULL: no more
 void walk_took(struct walk *w, const struct job *job);
 void walk_stepped_over(struct walk *w, const struct job *job);

@@ -47,8 +47,9 @@ struct config {
         enum batch_mode mode;
         int max_batch_tokens, max_batch_requests; // of buckets that do not say
         double max_wait_ms;
-        double max_batch_ms;     // predicted; 0: the caps alone
-        double rank_cost_factor; // policy_config's
+        double max_batch_ms; // 0: no bound in time
+        double rank_cost_factor, priority_shift_ms;
+        bool interrupt;
         int max_queued_jobs;
         int64_t max_queued_tokens;
         struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above

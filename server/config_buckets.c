@@ -187,11 +187,16 @@ static struct bucket_limits only_bucket(const struct config *c, int max_seq_len)
 }
 enum status config_policy(struct policy_config *out, const struct config *c, int max_seq_len,
                           struct error *err) {
-    struct policy_config p = {.mode = c->batching.mode,
-                              .max_batch_ns = llround(c->batching.max_batch_ms * NS_PER_MS),
-                              .rank_cost_factor = c->batching.rank_cost_factor,
-                              .n_keys = 1,
-                              .key_weights = {1}};
+    const int64_t shift_ns = llround(c->batching.priority_shift_ms * NS_PER_MS);
+    struct policy_config p = {
+        .mode = c->batching.mode,
+        .max_batch_ns = llround(c->batching.max_batch_ms * NS_PER_MS),
+        .rank_cost_factor = c->batching.rank_cost_factor,
+        .priority_ns = {[PRIORITY_HIGH] = -shift_ns, [PRIORITY_LOW] = shift_ns},
+        .n_keys = 1,
+        .key_weights = {1},
+        .interrupt = c->batching.interrupt,
+    };
     enum status s = STATUS_OK;
     if (p.mode == BATCH_NONE || p.mode == BATCH_PADDED) {
         p.buckets[p.n_buckets++] = only_bucket(c, max_seq_len);

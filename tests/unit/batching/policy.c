@@ -479,7 +479,7 @@ static void finds_the_smallest_bucket(void **state) {
 }
 static void names_are_those_of_the_config(void **state) {
     const char *const modes[] = {"none", "padded", "bucketed", "packed"};
-    const char *const reasons[] = {"full", "waited", "idle", "drain"};
+    const char *const reasons[] = {"full", "waited", "idle", "drain", "urgent"};
     assert_int_equal(N_ITEMS(modes), N_BATCH_MODES);
     assert_int_equal(N_ITEMS(reasons), N_RELEASE_REASONS);
     for (int i = 0; i < N_BATCH_MODES; i++) {
