@@ -62,7 +62,7 @@ static struct batch_limits limits_of(const struct policy_config *p, int max_seq_
     return most;
 }
 
-static struct batch_limits reserved(const struct batcher_config *cfg) {
+struct batch_limits batcher_limits(const struct batcher_config *cfg) {
     struct batch_limits l =
         limits_of(&cfg->queues.policy, cfg->queues.max_seq_len, cfg->queues.max_queued_jobs);
     l.max_rows = cfg->reserve_tokens > l.max_rows ? cfg->reserve_tokens : l.max_rows;
@@ -80,7 +80,7 @@ enum status batcher_create(struct batcher **out, const struct batcher_config *cf
     }
     *queues_cost(b->queues) = cfg->cost;
     b->pad_token_id = cfg->pad_token_id;
-    b->limits = reserved(cfg);
+    b->limits = batcher_limits(cfg);
     b->policy = cfg->queues.policy;
     b->max_seq_len = cfg->queues.max_seq_len;
     b->max_queued_jobs = cfg->queues.max_queued_jobs;

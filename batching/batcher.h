@@ -18,6 +18,8 @@ struct batcher_config {
 MUST_CHECK enum status batcher_create(struct batcher **out, const struct batcher_config *cfg,
                                       struct error *err);
 void batcher_destroy(struct batcher *b); // takes NULL; no job may be queued and no worker inside
+/* What batcher_batch_limits() will say: devices are made, and timed, before the batcher. */
+struct batch_limits batcher_limits(const struct batcher_config *cfg);
 /* The batch that holds the largest thing the policy may choose: for batch_init(). */
 struct batch_limits batcher_batch_limits(const struct batcher *b);
 /* Queues all `n` jobs, each in the smallest bucket that holds it, or none of them; the batcher

@@ -42,6 +42,8 @@ struct config {
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
         bool pin;
+        bool deterministic;      // nothing is chosen by timing
+        char tuning_cache[1024]; // "": in the user's folder for caches; "off": none
     } compute;
     struct {
         enum batch_mode mode;

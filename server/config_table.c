@@ -76,14 +76,19 @@ const struct setting config_settings[] = {
     NAMED(SETTING_CHOICE, "compute.device", compute.device, "auto", devices,
           "What runs the model; auto takes the fastest there is; reference is slow, for checks."),
     INT("compute.workers", compute.workers, "0", 0, 256, "workers",
-        "Batches computed at the same time; 0: one."),
+        "Batches computed at the same time; 0 with threads 0: what measures best at start."),
     INT("compute.threads", compute.threads, "0", 0, 256, "threads",
-        "Threads of each worker; 0: the cores there are, shared out, at most 16."),
+        "Threads of each worker; 0: the cores there are, shared out, at most 16 a worker."),
     STRING("compute.isa", compute.isa, "",
            "Instruction set, such as baseline or avx2; empty: the best this CPU has."),
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),
+    BOOL("compute.deterministic", compute.deterministic, "false",
+         "Let no timing choose: one worker, if compute.workers does not say, and fixed kernels."),
+    STRING("compute.tuning_cache", compute.tuning_cache, "",
+           "File that keeps what was measured at start; empty: ~/.cache/berth/tuning.json; off: "
+           "none."),
 
     NAMED(SETTING_ENUM, "batching.mode", batching.mode, "packed", batch_mode_names,
           "packed: by length, no padding. The others are there to compare with."),
