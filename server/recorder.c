@@ -164,14 +164,16 @@ static void write_arrivals(struct recorder *r, const struct arrival *a, int n) {
     while (!was_full && i < n && ftello(r->file) + MAX_LINE_BYTES <= r->max_bytes) {
         trace_write(r->file, &a[i++]);
     }
-    if (!was_full && fflush(r->file)) {
-        give_up(r, "record_failed", strerror(errno));
-        i = 0;
+    const bool failed = !was_full && fflush(r->file);
+    const int e = errno;
+    i = failed ? 0 : i;
+    add(&r->n_written, (uint64_t)i);
+    add(&r->n_dropped, (uint64_t)(n - i));
+    if (failed) {
+        give_up(r, "record_failed", strerror(e));
     } else if (!was_full && i < n) {
         give_up(r, "record_full", "batching.record_max_bytes is reached");
     }
-    add(&r->n_written, (uint64_t)i);
-    add(&r->n_dropped, (uint64_t)(n - i));
 }
 static void write_all(struct recorder *r) {
     struct arrival some[256];
