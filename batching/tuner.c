@@ -15,7 +15,7 @@
 #include "base/timing.h"
 
 enum coordinate { BUCKETS, TOKENS, REQUESTS, BATCH_MS, WAIT_MS, RANK, N_COORDINATES };
-enum { MAX_VALUES = 12, MAX_ROUNDS = 4, FULL_HOUSE = 128, CAPACITY_JOBS = 6000 };
+enum { MAX_VALUES = 12, MAX_ROUNDS = 4, FULL_HOUSE = 128, LEAST_JOBS = 3000, MOST_JOBS = 15000 };
 /* Less than this share of capacity or of waits counts as none, and of refusals likewise. */
 #define WORTH 0.01
 #define MAX_LOSS_DIFFERENCE 0.005
@@ -30,7 +30,7 @@ static const struct values lists[N_COORDINATES] = {
     [REQUESTS] = {7, {4, 8, 16, 32, 64, 128, 256}},
     [BATCH_MS] = {8, {0, 5, 10, 15, 25, 40, 60, 100}},
     [WAIT_MS] = {6, {0, 1, 2, 5, 10, 20}},
-    [RANK] = {5, {0, 1, 2, 5, 8}},
+    [RANK] = {6, {0, 1, 2, 3, 5, 8}},
 };
 struct point {
     double at[N_COORDINATES];
@@ -83,7 +83,7 @@ static void policy_at(struct policy_config *out, const struct search *s, const s
 
 /* Arrivals faster than work without padding or overhead could be done. */
 static void make_flood(struct trace *out, const struct sim_config *cfg,
-                       const struct lengths *lengths) {
+                       const struct lengths *lengths, int n_jobs) {
     double jobs = 0, ns = 0;
     for (int len = 1; len <= TRACE_MAX_TOKENS; len++) {
         const double n = (double)lengths->count[len];
@@ -91,8 +91,8 @@ static void make_flood(struct trace *out, const struct sim_config *cfg,
         ns += n * (cfg->coef[1] * len + cfg->coef[2] * len * (double)len);
     }
     const double each_ns = fmax(ns / jobs, 1);
-    trace_generate(out, ARRIVE_CONSTANT, 1.1 * NS_PER_S / each_ns * cfg->queues.n_workers,
-                   CAPACITY_JOBS, lengths, cfg->seed);
+    trace_generate(out, ARRIVE_CONSTANT, 1.1 * NS_PER_S / each_ns * cfg->queues.n_workers, n_jobs,
+                   lengths, cfg->seed);
 }
 /* The flood is refused but for FULL_HOUSE waiting jobs. */
 static enum status drown(double *per_s, const struct sim_config *cfg, const struct trace *flood,
@@ -113,7 +113,7 @@ static enum status drown(double *per_s, const struct sim_config *cfg, const stru
 enum status tuner_capacity(double *per_s, const struct sim_config *cfg,
                            const struct lengths *lengths, struct error *err) {
     struct trace flood = {.n = 0};
-    make_flood(&flood, cfg, lengths);
+    make_flood(&flood, cfg, lengths, MOST_JOBS);
     const enum status status = drown(per_s, cfg, &flood, err);
     trace_finish(&flood);
     return status;
@@ -274,7 +274,9 @@ enum status tuner_run(struct tune_report *out, const struct sim_config *base,
                          .report = out};
     s->lengths = xcalloc(1, sizeof(*s->lengths));
     lengths_of_trace(s->lengths, &s->stretch);
-    make_flood(&s->flood, base, s->lengths);
+    const int n =
+        s->stretch.n < LEAST_JOBS ? LEAST_JOBS : s->stretch.n; // short traces, short trials
+    make_flood(&s->flood, base, s->lengths, n < MOST_JOBS ? n : MOST_JOBS);
     *out = (struct tune_report){.rows = xcalloc(TUNE_MAX_ROWS, sizeof(*out->rows)),
                                 .n_arrivals = s->stretch.n,
                                 .load = rate_of(&s->stretch)};

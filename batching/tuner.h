@@ -16,7 +16,7 @@ struct tune_goal {
     int64_t p99_ns;   // of all arrivals, the refused counted as late; 0: the most throughput
     int64_t until_ns; // no further trial after this moment (monotonic); 0: no limit
 };
-enum { TUNE_MAX_ARRIVALS = 20000, TUNE_MAX_ROWS = 512 };
+enum { TUNE_MAX_ARRIVALS = 60000, TUNE_MAX_ROWS = 512 };
 struct tune_row { // one configuration that was tried
     struct policy_config policy;
     struct sim_result at_load; // the busiest stretch of the trace, TUNE_MAX_ARRIVALS at most

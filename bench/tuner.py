@@ -101,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cost")
     parser.add_argument("--share", type=float, default=0.8)
-    parser.add_argument("--count", type=int, default=20000)
+    parser.add_argument("--count", type=int, default=60000)
     parser.add_argument("--seeds", type=int, default=3)
     args = parser.parse_args()
     if not args.cost and not os.path.exists(MODEL):

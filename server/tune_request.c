@@ -36,7 +36,7 @@ static const struct own_option rows[N_OPTS] = {
     [OPT_ARRIVALS] = {"arrivals", "KIND",
                       "How they come, with --lengths: poisson (default), constant, bursts."},
     [OPT_COUNT] = {"count", "N",
-                   "How many to make, with --lengths; 100 to 1000000; default 20000."},
+                   "How many to make, with --lengths; 100 to 1000000; default 60000."},
     [OPT_SLO] =
         {"slo", "p99=TIME",
          "Hold this at the load (50ms, 0.5s), then the most throughput; without it: the most "
