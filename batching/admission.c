@@ -65,7 +65,7 @@ int64_t queues_work_ns(const struct queues *q, double jobs_ns, int64_t now_ns) {
     return (int64_t)(work_ns < LONGEST_NS ? work_ns : LONGEST_NS);
 }
 
-static double key_sum(const struct queues *q, int key, int64_t rank) {
+static double ahead_in_key_ns(const struct queues *q, int key, int64_t rank) {
     const int n = policy_n_orders(&q->cfg.policy);
     double sum = 0;
     for (int i = 0; i < n; i++) {
@@ -74,23 +74,29 @@ static double key_sum(const struct queues *q, int key, int64_t rank) {
     return sum;
 }
 
-/* Jobs' cost that goes first: the key's own by rank; of another key's what is ahead by rank, but
- * about its share at most, and, where it has work enough, its share at least. */
+static double waiting_in_key_ns(const struct queues *q, int key) {
+    const int n = policy_n_orders(&q->cfg.policy);
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += (double)job_order_total_ns(&q->orders[key * n + i]);
+    }
+    return sum;
+}
+
+/* Jobs' cost that goes first: of the job's own key what is ahead by rank; of another key as much as
+ * its weight gives it meanwhile, and a turn. */
 static double ahead_ns(const struct queues *q, int key, int64_t rank, double own_ns) {
     const struct policy_config *p = &q->cfg.policy;
-    const double ours = key_sum(q, key, rank) + own_ns;
+    const double ours = ahead_in_key_ns(q, key, rank) + own_ns;
+    const double turn = POLICY_QUANTUM * q->cost.coef[1];
     double sum = ours;
     for (int other = 0; other < p->n_keys; other++) {
         if (other == key || q->n_key_jobs[other] == 0) {
             continue;
         }
-        const double share = ours * p->key_weights[other] / p->key_weights[key];
-        const double most = share + (double)(policy_quantum(p, other)) * q->cost.coef[1];
-        const double by_rank = key_sum(q, other, rank);
-        const double by_turn = share < by_rank ? share : key_sum(q, other, INT64_MAX);
-        const double bounded = by_rank < most ? by_rank : most;
-        const double least = by_turn < share ? by_turn : share;
-        sum += bounded > least ? bounded : least;
+        const double share = ours * p->key_weights[other] / p->key_weights[key] + turn;
+        const double waiting = waiting_in_key_ns(q, other);
+        sum += waiting < share ? waiting : share;
     }
     return sum;
 }

@@ -34,6 +34,8 @@ MUST_CHECK enum status batcher_submit(struct batcher *b, struct job *const *jobs
  * STATUS_TIMEOUT, on this thread, without the lock. STATUS_UNAVAILABLE: closed and empty, the
  * worker may go. worker: 0 <= worker < n_workers. */
 MUST_CHECK enum status batcher_next(struct batcher *b, int worker, struct batch *out);
+/* Whether the policy in force lets batches be interrupted. */
+bool batcher_interrupts(struct batcher *b);
 /* At a layer border: true when something urgent should run first; it is then in `out`. */
 bool batcher_interrupt(struct batcher *b, int worker, int layers_left, int n_layers,
                        struct batch *out);

@@ -141,8 +141,14 @@ int policy_n_orders(const struct policy_config *cfg) {
 int policy_order_of(const struct policy_config *cfg, int bucket) {
     return cfg->mode == BATCH_BUCKETED ? bucket : 0;
 }
-int64_t policy_quantum(const struct policy_config *cfg, int key) {
-    return (int64_t)POLICY_QUANTUM * cfg->key_weights[key];
+void policy_quanta(const struct policy_config *cfg, int64_t *quanta) {
+    int largest = 1;
+    for (int key = 0; key < cfg->n_keys; key++) {
+        largest = cfg->key_weights[key] > largest ? cfg->key_weights[key] : largest;
+    }
+    for (int key = 0; key < cfg->n_keys; key++) {
+        quanta[key] = (int64_t)POLICY_QUANTUM * POLICY_CREDIT * cfg->key_weights[key] / largest;
+    }
 }
 
 int64_t policy_rank(const struct policy_config *cfg, const struct job *job, int64_t behind_ns) {

@@ -17,7 +17,8 @@ enum {
     POLICY_MAX_KEYS = 64,
     POLICY_LOOK_AHEAD = 16,
     POLICY_MAX_WEIGHT = 1000,
-    POLICY_QUANTUM = 512, // tokens that a key of weight 1 gets in a round
+    POLICY_QUANTUM = 64,  // tokens that the key of the largest weight gets in a round
+    POLICY_CREDIT = 1024, // credits a token: weights are told apart by less than a token a round
 };
 struct policy_config {
     enum batch_mode mode;
@@ -44,7 +45,7 @@ int policy_key_of(const struct policy_config *cfg, const struct job *job);
  * in one a bucket. policy_view.orders is [n_keys][policy_n_orders()]. */
 int policy_n_orders(const struct policy_config *cfg);
 int policy_order_of(const struct policy_config *cfg, int bucket);
-int64_t policy_quantum(const struct policy_config *cfg, int key); // tokens a round gives it
+void policy_quanta(const struct policy_config *cfg, int64_t *quanta); // [n_keys], credits a round
 
 /* Rank: arrival + k * cost, shifted by the class; a client's own deadline pulls it to the moment at
  * which the job has to start, when that is earlier. Ageing is built in: every rank is a time.
@@ -55,7 +56,7 @@ int64_t policy_rank(const struct policy_config *cfg, const struct job *job, int6
 struct policy_view {
     const struct job_queue *queues; // [n_buckets], by arrival
     const struct job_order *orders; // by rank, as above
-    const int64_t *deficits;        // [n_keys], tokens that are owed to the key; below 0: it owes
+    const int64_t *deficits;        // [n_keys], credits that are owed to the key; below 0: it owes
     const struct cost_model *cost;
     int64_t first_start_ns; // when the first of those with a deadline has to start; INT64_MAX
     int n_idle_workers;     // other devices that wait for work, beside the one that asks

@@ -30,6 +30,15 @@ static enum status check_config(const struct queues_config *cfg, struct error *e
     return policy_config_check(&cfg->policy, cfg->max_seq_len, err);
 }
 
+/* Keys from `first` on are new: a round each. */
+static void start_keys(struct queues *q, const struct policy_config *policy, int first) {
+    int64_t quanta[POLICY_MAX_KEYS];
+    policy_quanta(policy, quanta);
+    for (int key = first; key < policy->n_keys; key++) {
+        q->deficits[key] = quanta[key];
+    }
+}
+
 enum status queues_create(struct queues **out, const struct queues_config *cfg, struct error *err) {
     const enum status s = check_config(cfg, err);
     if (s) {
@@ -39,6 +48,7 @@ enum status queues_create(struct queues **out, const struct queues_config *cfg, 
     q->cfg = *cfg;
     q->running = xcalloc((size_t)cfg->n_workers, sizeof(*q->running));
     due_heap_init(&q->due, cfg->max_queued_jobs);
+    start_keys(q, &cfg->policy, 0);
     *out = q;
     return STATUS_OK;
 }
@@ -153,19 +163,22 @@ static struct policy_view view_of(const struct queues *q, int n_idle_workers) {
     };
 }
 
-/* A key with nothing left to do keeps what it owes, never what it is owed. */
+/* A key with nothing left to do keeps what it owes, and of what it is owed one round: it begins at
+ * once when it comes back, and cannot save up for a flood. */
 static void settle_deficits(struct queues *q, const struct decision *d, struct job *const *chosen) {
     const struct policy_config *p = &q->cfg.policy;
     if (p->n_keys == 1) {
         return;
     }
     for (int i = 0; i < d->n_jobs; i++) {
-        q->deficits[policy_key_of(p, chosen[i])] -= chosen[i]->n_tokens;
+        q->deficits[policy_key_of(p, chosen[i])] -= (int64_t)chosen[i]->n_tokens * POLICY_CREDIT;
     }
+    int64_t quanta[POLICY_MAX_KEYS];
+    policy_quanta(p, quanta);
     for (int key = 0; key < p->n_keys; key++) {
-        q->deficits[key] += d->n_rounds * policy_quantum(p, key);
-        if (q->n_key_jobs[key] == 0 && q->deficits[key] > 0) {
-            q->deficits[key] = 0;
+        q->deficits[key] += d->n_rounds * quanta[key];
+        if (q->n_key_jobs[key] == 0 && q->deficits[key] > quanta[key]) {
+            q->deficits[key] = quanta[key];
         }
     }
 }
@@ -278,9 +291,7 @@ enum status queues_configure(struct queues *q, const struct policy_config *polic
         return s;
     }
     struct job *job = collect(q), *next;
-    for (int key = policy->n_keys; key < POLICY_MAX_KEYS; key++) {
-        q->deficits[key] = 0;
-    }
+    start_keys(q, policy, q->cfg.policy.n_keys);
     memset(q->orders, 0, sizeof(q->orders));
     memset(q->n_key_jobs, 0, sizeof(q->n_key_jobs));
     q->cfg.policy = *policy;

@@ -1,8 +1,9 @@
 /* walk.c - a merge of the keys' rank orders, each key weighed by what it has had.
- * Cost of a step: the keys there are, and the orders of the key that was stepped. With one key its
- * turn never ends and the merge is that of ranks alone. A round is not given while a key that has
- * credit only has jobs too large for what is left of the batch: the batch ends, and that key begins
- * the next one, else short texts of one key could pass another key's long ones for ever.
+ * With one key its turn never ends and the merge is that of ranks alone. With several, a batch goes
+ * on when no key in reach has credit left, so that it is as full as it can be; but while a key out
+ * of reach (its texts do not fit, or are of another bucket) is owed something, no round is given
+ * for it: what is taken then is owed, and the next batch begins with that key. Else short texts of
+ * one key could pass another's long ones for ever.
  * Source: Shreedhar and Varghese 1995, Efficient fair queueing using deficit round robin. */
 #include "batching/walk.h"
 
@@ -24,8 +25,12 @@ static void find_first(struct walk *w, int key) {
 void walk_restart(struct walk *w, uint32_t orders) {
     for (int key = 0; key < w->cfg->n_keys; key++) {
         for (int i = 0; i < n_orders(w); i++) {
-            w->cursors[key][i] =
-                orders >> i & 1 ? w->view->orders[key * n_orders(w) + i].first : NULL;
+            struct job *first = w->view->orders[key * n_orders(w) + i].first;
+            const bool wanted = orders >> i & 1;
+            w->cursors[key][i] = wanted ? first : NULL;
+            if (first && !wanted) {
+                w->out_of_reach |= UINT64_C(1) << key;
+            }
         }
         find_first(w, key);
     }
@@ -36,7 +41,9 @@ void walk_start(struct walk *w, const struct policy_config *cfg, const struct po
     w->cfg = cfg;
     w->view = view;
     w->n_rounds = w->n_rounds_used = 0;
-    w->stepped_over = 0;
+    w->out_of_reach = 0;
+    w->overdrawn = false;
+    policy_quanta(cfg, w->quanta);
     for (int key = 0; key < cfg->n_keys; key++) {
         w->credit[key] = view->deficits[key];
     }
@@ -58,26 +65,34 @@ static int first_key(const struct walk *w) {
     return first;
 }
 
-/* As many rounds as the first key with work needs. False: none may be given. */
+/* Rounds that the key needs to have a turn. */
+static int64_t rounds_to(const struct walk *w, int key) {
+    const int64_t credit = w->credit[key], quantum = w->quanta[key];
+    if (credit > -quantum) { // the rule; a division less
+        return credit <= 0;
+    }
+    return (quantum - credit) / quantum;
+}
+
+/* As many rounds as the first key with work in reach needs. False: none has work. */
 static bool give_rounds(struct walk *w) {
-    int64_t rounds = INT64_MAX;
+    int64_t rounds = INT64_MAX, out_of_reach = INT64_MAX;
     for (int key = 0; key < w->cfg->n_keys; key++) {
-        const int64_t quantum = policy_quantum(w->cfg, key);
-        if ((w->stepped_over >> key & 1) && w->credit[key] > 0) {
-            return false;
-        }
+        const int64_t needed = rounds_to(w, key);
         if (w->firsts[key]) {
-            const int64_t needed = (quantum - w->credit[key]) / quantum; // to be above zero
             rounds = needed < rounds ? needed : rounds;
+        } else if (w->out_of_reach >> key & 1) {
+            out_of_reach = needed < out_of_reach ? needed : out_of_reach;
         }
     }
     if (rounds == INT64_MAX) {
         return false;
     }
+    w->overdrawn = w->overdrawn || out_of_reach < rounds;
     for (int key = 0; key < w->cfg->n_keys; key++) {
-        w->credit[key] += rounds * policy_quantum(w->cfg, key);
+        w->credit[key] += rounds * w->quanta[key];
     }
-    w->n_rounds += (int)rounds;
+    w->n_rounds += w->overdrawn ? 0 : (int)rounds;
     return true;
 }
 
@@ -96,10 +111,10 @@ struct job *walk_next(struct walk *w) {
 }
 
 void walk_took(struct walk *w, const struct job *job) {
-    w->credit[policy_key_of(w->cfg, job)] -= job->n_tokens;
+    w->credit[policy_key_of(w->cfg, job)] -= (int64_t)job->n_tokens * POLICY_CREDIT;
     w->n_rounds_used = w->n_rounds;
 }
 
 void walk_stepped_over(struct walk *w, const struct job *job) {
-    w->stepped_over |= UINT64_C(1) << policy_key_of(w->cfg, job);
+    w->out_of_reach |= UINT64_C(1) << policy_key_of(w->cfg, job);
 }

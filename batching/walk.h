@@ -9,9 +9,10 @@
 struct walk {
     const struct policy_config *cfg;
     const struct policy_view *view;
-    int64_t credit[POLICY_MAX_KEYS];     // tokens
-    int n_rounds, n_rounds_used;         // given in this walk; until the last job that was taken
-    uint64_t stepped_over;               // keys that have a job which did not fit
+    int64_t credit[POLICY_MAX_KEYS], quanta[POLICY_MAX_KEYS];
+    int n_rounds, n_rounds_used; // given in this walk; until the last job that was taken
+    uint64_t out_of_reach;       // keys with a job that did not fit, or stands in another order
+    bool overdrawn;              // such a key has credit: what others take now, they owe
     struct job *firsts[POLICY_MAX_KEYS]; // each key's next
     struct job *cursors[POLICY_MAX_KEYS][POLICY_MAX_BUCKETS];
 };

@@ -3,7 +3,7 @@
  * too, because an answer needs the engine until it has left. */
 #include "server/commands.h"
 
-#include <arpa/inet.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,9 +13,11 @@
 #include "server/engine.h"
 #include "server/http.h"
 #include "server/json.h"
+#include "server/live.h"
 #include "server/signals.h"
 
 struct server {
+    const struct options *opt;
     const struct config *cfg;
     struct server_context context;
     struct signals *signals;
@@ -28,16 +30,34 @@ struct server {
 static double ms_between(int64_t start_ns, int64_t end_ns) {
     return (double)(end_ns - start_ns) / NS_PER_MS;
 }
-static bool is_loopback(const char *host) {
-    return !strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost");
-}
 static void warn_of_exposure(const struct config *cfg) {
-    if (!is_loopback(cfg->server.host)) {
+    if (!config_host_is_loopback(cfg->server.host)) {
         log_event(LOG_WARN, "exposed", LOG_STR("host", cfg->server.host),
-                  LOG_STR("reason",
-                          "anyone who reaches this address may ask: there are no API keys "
-                          "and no TLS; put a proxy in front"));
+                  LOG_STR("reason", *cfg->auth.keys_file
+                                        ? "there is no TLS: keys and texts can be read on the way; "
+                                          "put a proxy in front"
+                                        : "anyone who reaches this address may ask: there are no "
+                                          "API keys and no TLS; put a proxy in front"));
     }
+}
+static enum status open_keys(struct server *s, struct error *err) {
+    if (!*s->cfg->auth.keys_file) {
+        return STATUS_OK;
+    }
+    const enum status status = keys_open(&s->context.keys, s->cfg->auth.keys_file, err);
+    if (status) {
+        return error_prefix(err, status, "auth.keys_file");
+    }
+    for (int i = 0; i < keys_count(s->context.keys); i++) {
+        struct key key;
+        keys_at(s->context.keys, i, &key);
+        if (key.is_short) {
+            log_event(LOG_WARN, "weak_key", LOG_STR("name", key.name),
+                      LOG_STR("reason", "it is short enough to be guessed"));
+        }
+    }
+    log_event(LOG_INFO, "keys", LOG_INT("count", keys_count(s->context.keys)));
+    return STATUS_OK;
 }
 static void log_ready(const struct server *s, double total_ms) {
     const struct engine_info *info = engine_get_info(s->engine);
@@ -67,6 +87,10 @@ static enum status start(struct server *s, struct error *err) {
         status = start_recorder(s, err);
     }
     if (!status) {
+        status = open_keys(s, err);
+    }
+    if (!status) {
+        s->context.live = live_create(s->opt, &s->context);
         status = http_start(&s->http, &s->context, &s->port, err);
     }
     if (status) {
@@ -78,13 +102,21 @@ static enum status start(struct server *s, struct error *err) {
     if (status) {
         return status;
     }
+    status = live_begin(s->context.live, s->engine, err);
+    if (status) {
+        return status;
+    }
     atomic_store(&s->context.engine, s->engine);
     atomic_store(&s->context.metrics->ready, true);
     log_ready(s, ms_between(start_ns, time_now_ns()));
     return STATUS_OK;
 }
 static void serve_until_told(struct server *s) {
-    const int number = signals_wait(s->signals);
+    int number;
+    while ((number = signals_wait(s->signals)) == SIGHUP) {
+        struct error err = {.text = ""};
+        (void)!live_reload(s->context.live, &err); // it logs what went wrong
+    }
     log_event(LOG_INFO, "drain", LOG_STR("signal", strsignal(number)),
               LOG_INT("timeout_ms", s->cfg->server.drain_timeout_ms));
     atomic_store(&s->context.metrics->ready, false);
@@ -93,9 +125,11 @@ static void stop(struct server *s) {
     http_stop(s->http);
     engine_close(s->engine);
     recorder_stop(s->recorder);
+    live_destroy(s->context.live);
+    keys_close(s->context.keys);
 }
 int cmd_serve(const struct options *opt) {
-    struct server s = {.cfg = &opt->cfg, .port = opt->cfg.server.port};
+    struct server s = {.opt = opt, .cfg = &opt->cfg, .port = opt->cfg.server.port};
     struct error err = {.text = ""};
     json_init();
     s.context.cfg = s.cfg;

@@ -31,6 +31,11 @@ struct config {
         char timing_allow_origin[128]; // Timing-Allow-Origin; "": not sent
     } server;
     struct {
+        char keys_file[1024]; // keys.h; "": whoever reaches the server may ask
+        bool allow_open;      // also where others than this machine can reach it
+        bool open_metrics;    // /metrics without a key
+    } auth;
+    struct {
         char dir[1024];
         char served_name[128]; // "": the directory's name
         int max_input_tokens;  // 0: the model's limit
@@ -79,7 +84,8 @@ MUST_CHECK enum status config_read_text(struct config *c, const char *bytes, siz
  * STATUS_INVALID. */
 MUST_CHECK enum status config_set(struct config *c, const char *key, const char *value,
                                   struct error *err);
-bool config_is_switch(const char *key); // a bool: its option takes no word of its own
+bool config_host_is_loopback(const char *host); // a name counts when it is "localhost"
+bool config_is_switch(const char *key);         // a bool: its option takes no word of its own
 /* The known key that `key` was most likely meant to be. */
 const char *config_nearest(const char *key);
 /* Bounds between settings (buckets ascending, ...), once everything is read. */

@@ -29,7 +29,7 @@ static_assert(LOG_OFF + 1 == N_ITEMS(log_levels), "names follow enum log_level")
 
 const struct setting config_settings[] = {
     STRING("server.host", server.host, "127.0.0.1",
-           "Address to listen on. There are no API keys yet: others than loopback get a warning."),
+           "Address to listen on. Others than loopback need auth.keys_file, or auth.allow_open."),
     INT("server.port", server.port, "8080", 0, 65535, "",
         "TCP port; 0 takes a free one, which the log tells."),
     INT("server.http_threads", server.http_threads, "2", 1, 64, "threads",
@@ -63,6 +63,14 @@ const struct setting config_settings[] = {
          "Let a request ask for times by kind of op with Berth-Profile: 1."),
     STRING("server.timing_allow_origin", server.timing_allow_origin, "",
            "Value of Timing-Allow-Origin, for pages of other origins; empty: not sent."),
+
+    STRING("auth.keys_file", auth.keys_file, "",
+           "File of API keys (docs/KEYS.md), for its owner alone to read; empty: no key is asked "
+           "for."),
+    BOOL("auth.allow_open", auth.allow_open, "false",
+         "Without a keys_file, listen on other addresses than loopback all the same."),
+    BOOL("auth.open_metrics", auth.open_metrics, "false",
+         "Answer GET /metrics without a key, also when there is a keys_file."),
 
     STRING("model.dir", model.dir, "",
            "Hugging Face model directory; the command line's MODEL_DIR goes first."),

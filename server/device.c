@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/timing.h"
 #include "kernels/backend.h"
@@ -34,13 +35,15 @@ enum status device_create_backend(struct backend **out, const struct config *cfg
 
 enum status device_open(struct device *out, const struct device_plan *plan, int index,
                         struct split split, struct error *err) {
-    const struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs,
-                                          plan->max_seq_len};
+    struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs, plan->max_seq_len,
+                                    .slot = 0};
     const bool pin = plan->cfg->compute.pin && cores_are_ours(split.n_workers * split.n_threads);
     struct device d = {.be = NULL};
     enum status s = device_create_backend(&d.be, plan->cfg, split.n_threads,
                                           pin ? index * split.n_threads : -1, err);
     s = s ? s : encoder_create(&d.encoder, d.be, plan->model, plan->weights, &limits, err);
+    limits.slot = 1;
+    s = s ? s : encoder_create(&d.urgent, d.be, plan->model, plan->weights, &limits, err);
     if (s) {
         device_close(&d);
         return s;
@@ -50,6 +53,7 @@ enum status device_open(struct device *out, const struct device_plan *plan, int 
 }
 void device_close(struct device *d) {
     encoder_destroy(d->encoder);
+    encoder_destroy(d->urgent);
     backend_destroy(d->be);
     memset(d, 0, sizeof(*d));
 }
@@ -90,18 +94,23 @@ static struct token_batch make_batch(struct probe *p, const int *lens, int n_seq
     }
     return b;
 }
+static int64_t thread_cpu_ns(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
 enum status probe_run(struct probe *p, const struct device *d, const int *lens, int n_seqs,
-                      struct cost_sample *out, struct error *err) {
+                      struct probe_pass *out, struct error *err) {
     const struct token_batch batch = make_batch(p, lens, n_seqs);
-    const int64_t start_ns = time_now_ns();
+    const int64_t start_ns = time_now_ns(), cpu_ns = thread_cpu_ns();
     const enum status s = encoder_forward(d->encoder, p->logits, &batch, NULL, err);
-    *out = (struct cost_sample){cost_shape_of(&batch), time_now_ns() - start_ns};
+    *out = (struct probe_pass){cost_shape_of(&batch), time_now_ns() - start_ns,
+                               thread_cpu_ns() - cpu_ns};
     return s;
 }
 enum status probe_warm_up(struct probe *p, const struct device *d, struct error *err) {
-    static const int a_short[] = {8}, eight[] = {32, 32, 32, 32, 32, 32, 32, 32}, a_long[] = {128};
-    struct cost_sample unused;
-    enum status s = probe_run(p, d, a_short, 1, &unused, err);
-    s = s ? s : probe_run(p, d, eight, (int)N_ITEMS(eight), &unused, err);
-    return s ? s : probe_run(p, d, a_long, 1, &unused, err);
+    static const int a_short[] = {8}, mixed[] = {16, 80, 32};
+    struct probe_pass unused;
+    const enum status s = probe_run(p, d, a_short, 1, &unused, err);
+    return s ? s : probe_run(p, d, mixed, (int)N_ITEMS(mixed), &unused, err);
 }

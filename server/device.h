@@ -22,10 +22,12 @@ struct device_plan { // what every device of an engine is made from; borrowed
     const struct backend *loader; // that made the weights: of the devices' kind
     struct batch_limits batch;
     int max_seq_len;
+    bool measure; // what the tuning cache does not know
 };
 struct device {
     struct backend *be;
     struct encoder *encoder;
+    struct encoder *urgent; // for what interrupts a batch of the other
 };
 /* Worker `index`'s. */
 MUST_CHECK enum status device_open(struct device *out, const struct device_plan *plan, int index,
@@ -35,10 +37,14 @@ void device_close(struct device *d); // takes a zeroed one
 struct probe; // buffers for any batch within the plan's limits
 struct probe *probe_create(const struct device_plan *plan);
 void probe_destroy(struct probe *p); // takes NULL
+struct probe_pass {
+    struct cost_shape shape;
+    int64_t ns, cpu_ns; // on the clock, and of it on a core: less where others want the core too
+};
 /* One pass over sequences of these lengths, which are cut to what the plan allows, as are their
  * number and their sum; says what ran and what it took. Logits are thrown away. */
 MUST_CHECK enum status probe_run(struct probe *p, const struct device *d, const int *lens,
-                                 int n_seqs, struct cost_sample *out, struct error *err);
-/* A short text, a fuller batch, a longer text: the shapes whose first time would be seen. */
+                                 int n_seqs, struct probe_pass *out, struct error *err);
+/* A short text and a mixed batch: lanes, code and weights are then where they will be wanted. */
 MUST_CHECK enum status probe_warm_up(struct probe *p, const struct device *d, struct error *err);
 #endif

@@ -29,6 +29,7 @@ struct engine {
     struct device *devices;  // [info.n_workers], zeroed once a worker has them
     struct worker **workers; // [info.n_workers], NULL from the first that did not start
     struct engine_info info;
+    bool measure;
     char model_name[128];
     char backend_detail[128];
 };
@@ -154,7 +155,8 @@ static enum status plan_devices(struct engine *e, struct device_plan *plan,
                                  .weights = &e->weights,
                                  .loader = e->loader,
                                  .batch = batcher_limits(batcher),
-                                 .max_seq_len = e->info.max_input_tokens};
+                                 .max_seq_len = e->info.max_input_tokens,
+                                 .measure = e->measure};
     return STATUS_OK;
 }
 /* Split, devices, and what their passes cost: all that is measured or remembered. */
@@ -162,7 +164,7 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
                                 struct cost_model *cost, struct tuning *tuning, struct error *err) {
     const int64_t start_ns = time_now_ns();
     struct split split = {0};
-    bool timed = false;
+    enum cost_source from = COST_NOTHING;
     enum status s = split_choose(&split, plan, tuning, err);
     if (s) {
         return s;
@@ -174,12 +176,13 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
     for (int i = 0; i < n && !s; i++) {
         s = device_open(&e->devices[i], plan, i, split, err);
     }
-    s = s ? s : sweep_cost(cost, &timed, &e->devices[0], plan, split, tuning, err);
+    s = s ? s : sweep_cost(cost, &from, &e->devices[0], plan, split, tuning, err);
+    e->info.cost_from = cost_source_names[from];
     e->info.tune_ms = ms_since(start_ns);
     log_stage("tune", e->info.tune_ms);
     const int64_t warm_ns = time_now_ns();
     struct probe *probe = probe_create(plan);
-    for (int i = timed ? 1 : 0; i < n && !s; i++) {
+    for (int i = from == COST_SWEEP ? 1 : 0; i < n && !s; i++) {
         s = probe_warm_up(probe, &e->devices[i], err);
     }
     probe_destroy(probe);
@@ -194,6 +197,7 @@ static enum status start_workers(struct engine *e, struct metrics *metrics, stru
         const struct worker_parts parts = {.batcher = e->batcher,
                                            .be = d->be,
                                            .encoder = d->encoder,
+                                           .urgent_encoder = d->urgent,
                                            .metrics = metrics,
                                            .n_outputs = e->model.n_labels,
                                            .index = i};
@@ -225,9 +229,10 @@ static enum status open_workers(struct engine *e, const struct config *cfg, stru
     return s ? s : start_workers(e, metrics, err);
 }
 
-enum status engine_open(struct engine **out, const struct config *cfg, struct metrics *metrics,
-                        struct error *err) {
+static enum status open_all(struct engine **out, const struct config *cfg, struct metrics *metrics,
+                            bool measure, struct error *err) {
     struct engine *e = xcalloc(1, sizeof(*e));
+    e->measure = measure;
     enum status s = open_tokenizer_and_config(e, cfg, err);
     if (s) {
         goto fail;
@@ -246,6 +251,14 @@ enum status engine_open(struct engine **out, const struct config *cfg, struct me
 fail:
     engine_close(e);
     return s;
+}
+enum status engine_open(struct engine **out, const struct config *cfg, struct metrics *metrics,
+                        struct error *err) {
+    return open_all(out, cfg, metrics, true, err);
+}
+enum status engine_open_unmeasured(struct engine **out, const struct config *cfg,
+                                   struct metrics *metrics, struct error *err) {
+    return open_all(out, cfg, metrics, false, err);
 }
 void engine_close(struct engine *e) {
     if (!e) {

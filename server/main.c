@@ -2,6 +2,7 @@
  * Exit codes: 0, EXIT_FAULT (the files, the model, a text), EXIT_USAGE (the command line). */
 #include "server/commands.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/nearest.h"
@@ -29,9 +30,8 @@ static const struct command commands[] = {
      cmd_tokenize, NULL, false},
     {"tune", "[MODEL_DIR]", "find buckets, budgets and waits for a load",
      "Reads lengths and arrivals (a trace that the server recorded, or lengths and a rate), tries\n"
-     "configurations by simulation with the model's cost table, prints what the present one and "
-     "the\n"
-     "best ones would do, and writes the settings that differ, for berth serve --config.\n",
+     "configurations by simulation with the model's cost table, prints what the present one and\n"
+     "the best ones would do, and writes the settings that were moved, for berth serve --config.\n",
      cmd_tune, &tune_options, true},
 };
 static const char *const words[] = {"serve", "classify", "tokenize", "tune", "help", "version"};
@@ -134,12 +134,18 @@ static int run_command(const struct command *c, int argc, char **argv) {
             return print_command_help(c);
         }
     }
+    char **given = xcalloc((size_t)argc + 1, sizeof(*given)); // parsing changes their order
+    memcpy(given, argv, (size_t)argc * sizeof(*given));
     const enum status s = options_parse(&opt, argc, argv, c->own, &err);
+    int code = opt.config_is_wrong ? EXIT_FAULT : EXIT_USAGE;
     if (s) {
         fprintf(stderr, "berth: %s: %s\n", c->name, err.text);
-        return opt.config_is_wrong ? EXIT_FAULT : EXIT_USAGE;
+    } else {
+        opt.argc = argc, opt.argv = given, opt.own_rows = c->own;
+        code = run(c, &opt);
     }
-    return run(c, &opt);
+    free(given);
+    return code;
 }
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;

@@ -3,6 +3,7 @@
  * (config_set); only what is no setting is known here, and what a command brings of its own. */
 #include "server/options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/nearest.h"
@@ -161,4 +162,15 @@ enum status options_parse(struct options *out, int argc, char **argv, const stru
         out->texts = argv + 1, out->n_texts = n_words - 1;
     }
     return s ? s : config_check(&out->cfg, err);
+}
+enum status options_reread(struct config *out, const struct options *opt, struct error *err) {
+    struct options again;
+    char **words = xcalloc((size_t)opt->argc + 1, sizeof(*words)); // parsing changes their order
+    memcpy(words, opt->argv, (size_t)opt->argc * sizeof(*words));
+    const enum status s = options_parse(&again, opt->argc, words, opt->own_rows, err);
+    free(words);
+    if (!s) {
+        *out = again.cfg;
+    }
+    return s;
 }

@@ -22,10 +22,17 @@ struct options {
     int n_texts;
     /* As own_options.rows: the value, borrowed from argv; "" for a switch; NULL: not given. */
     const char *own[MAX_OWN_OPTIONS];
+    /* For options_reread(), set by who calls options_parse(): the words in the order they came. */
+    int argc;
+    char **argv;
+    const struct own_options *own_rows;
 };
 /* argv: the words after the command's name; they are put in another order. "--key value",
  * "--key=value", "--switch"; "--" ends the options. --help is the caller's. Errors:
  * STATUS_INVALID, STATUS_IO. own: NULL where there are none. */
 MUST_CHECK enum status options_parse(struct options *out, int argc, char **argv,
                                      const struct own_options *own, struct error *err);
+/* The same words again, with the --config file as it is now. */
+MUST_CHECK enum status options_reread(struct config *out, const struct options *opt,
+                                      struct error *err);
 #endif

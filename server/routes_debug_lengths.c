@@ -5,8 +5,6 @@
 #include "server/response.h"
 #include "server/routes_internal.h"
 
-#include <stdio.h>
-
 #include "base/timing.h"
 
 static void write_lengths(struct json_writer *w, const struct lengths *lengths) {
@@ -22,17 +20,14 @@ static void write_lengths(struct json_writer *w, const struct lengths *lengths) 
     }
 }
 static void write_stats(struct json_writer *w, const struct recorder_stats *s) {
-    char text[200];
-    const double since_s = (double)s->since_ns / NS_PER_S;
-    snprintf(text, sizeof(text),
-             "{\"since_start_s\":%.3f,\"inputs\":%lld,\"tokens\":%lld,\"inputs_per_s\":%.3f,"
-             "\"inputs_per_s_last_minute\":%.3f,",
-             since_s, (long long)s->n_jobs, (long long)s->n_tokens,
-             since_s > 0 ? (double)s->n_jobs / since_s : 0, s->per_second);
-    json_write_raw(w, text);
-    snprintf(text, sizeof(text), "\"recorded\":%lld,\"not_recorded\":%lld,",
-             (long long)s->n_written, (long long)s->n_dropped);
-    json_write_raw(w, text);
+    const double since_s = (double)s->since_ns / (double)NS_PER_S;
+    json_field_number(w, "since_start_s", since_s);
+    json_field_int(w, "inputs", s->n_jobs);
+    json_field_int(w, "tokens", s->n_tokens);
+    json_field_number(w, "inputs_per_s", since_s > 0 ? (double)s->n_jobs / since_s : 0);
+    json_field_number(w, "inputs_per_s_last_minute", s->per_second);
+    json_field_int(w, "recorded", s->n_written);
+    json_field_int(w, "not_recorded", s->n_dropped);
 }
 void debug_lengths_start(struct server_context *ctx, struct request *r) {
     struct recorder_stats stats;
@@ -44,13 +39,10 @@ void debug_lengths_start(struct server_context *ctx, struct request *r) {
     recorder_get(ctx->recorder, &stats, lengths, time_now_ns());
     struct json_writer w;
     json_writer_init(&w, &r->arena);
+    json_write_raw(&w, "{");
     write_stats(&w, &stats);
-    json_write_raw(&w, "\"lengths\":{");
+    json_field_raw(&w, "lengths", "{");
     write_lengths(&w, lengths);
     json_write_raw(&w, "}}");
-    if (w.failed) {
-        reply_error(r, REFUSE_INTERNAL, "the answer does not fit into a request's memory");
-    } else {
-        reply_json(r, 200, w.data, w.len);
-    }
+    reply_buffer(r, &w);
 }

@@ -2,7 +2,10 @@
  * A trial opens the devices of one candidate, lets each worker run batches of mixed lengths for a
  * moment, and closes them again, so that nothing is left but the figure. Trials come in two rounds
  * and the better figure counts, for a neighbour on the machine can only slow one down. Fewer
- * workers answer a lone text sooner, so more of them have to be better by a margin. */
+ * workers answer a lone text sooner, so more of them have to be better by a margin.
+ * Threads that wait for each other lose more to a neighbour than threads that do not; so when
+ * workers of one thread did not get the cores that they ran on, nothing is learnt and nothing kept:
+ * the cores go to one worker, and the next start tries again. */
 #include "server/split.h"
 
 #include <pthread.h>
@@ -20,6 +23,7 @@ static const int64_t TRIAL_NS = 80 * NS_PER_MS; // of running, at least one batc
 static const int64_t BATCH_NS = 30 * NS_PER_MS; // a slow model gets smaller batches
 static const int64_t ALL_NS = 800 * NS_PER_MS;  // when so much has gone, one round has to do
 static const double MARGIN = 1.10;
+static const double UNDISTURBED = 0.93; // of the time a thread that never waits was on a core
 /* 256 tokens; the first of them are the batch of a slow model. */
 static const int mix[] = {16, 8, 24, 32, 12, 20, 48, 10, 64, 22};
 
@@ -35,6 +39,7 @@ struct trial_worker {
     struct device device;
     struct probe *probe;
     double rows_per_s;
+    double on_core; // part of the time
     enum status status;
     struct error err;
 };
@@ -54,23 +59,21 @@ int split_candidates(struct split out[SPLIT_MAX_CANDIDATES], int n_cores) {
 
 static void *run_worker(void *arg) {
     struct trial_worker *w = arg;
-    struct cost_sample sample;
-    int64_t rows = 0;
+    struct probe_pass pass;
+    int64_t rows = 0, ns = 0, cpu_ns = 0;
     pthread_mutex_lock(&w->trial->gate);
     pthread_mutex_unlock(&w->trial->gate);
-    const int64_t start_ns = time_now_ns();
-    int64_t now_ns = start_ns;
-    while (!w->trial->is_void && !w->status && now_ns - start_ns < TRIAL_NS) {
-        w->status = probe_run(w->probe, &w->device, mix, w->trial->n_seqs, &sample, &w->err);
-        rows += sample.shape.rows;
-        now_ns = time_now_ns();
+    while (!w->trial->is_void && !w->status && ns < TRIAL_NS) {
+        w->status = probe_run(w->probe, &w->device, mix, w->trial->n_seqs, &pass, &w->err);
+        rows += pass.shape.rows, ns += pass.ns, cpu_ns += pass.cpu_ns;
     }
-    w->rows_per_s = rows ? (double)rows * NS_PER_S / (double)(now_ns - start_ns) : 0;
+    w->rows_per_s = ns ? (double)rows * NS_PER_S / (double)ns : 0;
+    w->on_core = ns ? (double)cpu_ns / (double)ns : 0;
     return NULL;
 }
-/* How many of mix[] make a batch that takes BATCH_NS, when `sample` is what a pass takes. */
-static int fitting_seqs(const struct cost_sample *sample) {
-    const double rows = (double)BATCH_NS * (double)sample->shape.rows / (double)sample->ns;
+/* How many of mix[] make a batch that takes BATCH_NS, by what `pass` took. */
+static int fitting_seqs(const struct probe_pass *pass) {
+    const double rows = (double)BATCH_NS * (double)pass->shape.rows / (double)pass->ns;
     int n = 0, sum = 0;
     while (n < (int)N_ITEMS(mix) && (n < LEAST_SEQS || sum + mix[n] <= rows)) {
         sum += mix[n++];
@@ -79,7 +82,7 @@ static int fitting_seqs(const struct cost_sample *sample) {
 }
 static enum status open_workers(struct trial_worker *workers, struct trial *t, struct split split,
                                 struct error *err) {
-    struct cost_sample sample = {.ns = 0};
+    struct probe_pass pass = {.ns = 1};
     enum status s = STATUS_OK;
     for (int i = 0; i < split.n_workers && !s; i++) {
         struct trial_worker *w = &workers[i];
@@ -87,11 +90,11 @@ static enum status open_workers(struct trial_worker *workers, struct trial *t, s
         w->probe = probe_create(t->plan);
         s = device_open(&w->device, t->plan, i, split, err);
         for (int k = 0; k < 2 && !s; k++) { // warm, and then timed
-            s = probe_run(w->probe, &w->device, mix, LEAST_SEQS, &sample, err);
+            s = probe_run(w->probe, &w->device, mix, LEAST_SEQS, &pass, err);
         }
     }
     if (!s && t->n_seqs == 0) {
-        t->n_seqs = fitting_seqs(&sample);
+        t->n_seqs = fitting_seqs(&pass);
     }
     return s;
 }
@@ -120,25 +123,32 @@ static enum status run_workers(struct trial_worker *workers, struct trial *t, in
     }
     return s;
 }
-/* Rows a second, of all workers together. */
-static enum status run_trial(double *rate, struct trial *t, struct split split, struct error *err) {
+struct figure {
+    double rows_per_s; // of all workers together
+    double on_core;    // of the worker that had least of its core
+};
+static enum status run_trial(struct figure *out, struct trial *t, struct split split,
+                             struct error *err) {
     struct trial_worker *workers = xcalloc((size_t)split.n_workers, sizeof(*workers));
     enum status s = open_workers(workers, t, split, err);
     s = s ? s : run_workers(workers, t, split.n_workers, err);
-    *rate = 0;
+    *out = (struct figure){.on_core = 1};
     for (int i = 0; i < split.n_workers; i++) {
-        *rate += workers[i].rows_per_s;
+        const struct trial_worker *w = &workers[i];
+        out->rows_per_s += w->rows_per_s;
+        out->on_core = w->on_core < out->on_core ? w->on_core : out->on_core;
         device_close(&workers[i].device);
         probe_destroy(workers[i].probe);
     }
     free(workers);
+    if (!s) {
+        log_event(LOG_INFO, "split_trial", LOG_INT("workers", split.n_workers),
+                  LOG_INT("threads", split.n_threads), LOG_NUM("rows_per_s", out->rows_per_s),
+                  LOG_NUM("on_core", out->on_core));
+    }
     return s;
 }
 
-static void log_trial(struct split split, double rate) {
-    log_event(LOG_INFO, "split_trial", LOG_INT("workers", split.n_workers),
-              LOG_INT("threads", split.n_threads), LOG_NUM("rows_per_s", rate));
-}
 static struct split best_of(const struct split *candidates, const double *rates, int n) {
     int best = 0;
     for (int i = 1; i < n; i++) { // more workers, of those the fewest that are so much better
@@ -146,27 +156,35 @@ static struct split best_of(const struct split *candidates, const double *rates,
     }
     return candidates[best];
 }
-static enum status measure(struct split *out, const struct split *candidates, int n,
-                           const struct device_plan *plan, struct error *err) {
-    double rates[SPLIT_MAX_CANDIDATES] = {0};
-    struct trial t = {.plan = plan};
+/* The last candidate first: it tells whether there is anything to be learnt. */
+static enum status run_trials(double *rates, bool *disturbed, struct trial *t,
+                              const struct split *candidates, int n, struct error *err) {
     const struct cores_mask own = cores_mask_get();
-    const int64_t start_ns = time_now_ns();
-    enum status s = STATUS_OK;
-    pthread_mutex_init(&t.gate, NULL);
-    for (int round = 0; round < N_ROUNDS && !s; round++) {
-        for (int i = 0; i < n && !s && (round == 0 || time_now_ns() - start_ns < ALL_NS); i++) {
-            double rate = 0;
-            s = run_trial(&rate, &t, candidates[i], err);
-            cores_mask_set(&own);
-            rates[i] = rate > rates[i] ? rate : rates[i];
+    const int64_t end_ns = time_now_ns() + ALL_NS;
+    for (int k = 0; k < N_ROUNDS * n && (k < n || time_now_ns() < end_ns); k++) {
+        const int i = n - 1 - k % n;
+        struct figure figure;
+        const enum status s = run_trial(&figure, t, candidates[i], err);
+        cores_mask_set(&own);
+        if (s) {
+            return s;
+        }
+        rates[i] = figure.rows_per_s > rates[i] ? figure.rows_per_s : rates[i];
+        *disturbed = candidates[i].n_threads == 1 && figure.on_core < UNDISTURBED;
+        if (*disturbed) {
+            return STATUS_OK;
         }
     }
+    return STATUS_OK;
+}
+static enum status measure(struct split *out, bool *disturbed, const struct split *candidates,
+                           int n, const struct device_plan *plan, struct error *err) {
+    double rates[SPLIT_MAX_CANDIDATES] = {0};
+    struct trial t = {.plan = plan};
+    pthread_mutex_init(&t.gate, NULL);
+    const enum status s = run_trials(rates, disturbed, &t, candidates, n, err);
     pthread_mutex_destroy(&t.gate);
-    for (int i = 0; i < n; i++) {
-        log_trial(candidates[i], rates[i]);
-    }
-    *out = best_of(candidates, rates, n);
+    *out = *disturbed ? candidates[0] : best_of(candidates, rates, n);
     return s;
 }
 
@@ -207,8 +225,13 @@ enum status split_choose(struct split *out, const struct device_plan *plan, stru
             }
         }
     }
-    const enum status s = measure(out, candidates, n, plan, err);
-    if (!s) {
+    if (!plan->measure) {
+        *out = candidates[0];
+        return STATUS_OK;
+    }
+    bool disturbed = false;
+    const enum status s = measure(out, &disturbed, candidates, n, plan, err);
+    if (!s && !disturbed) {
         tuning_set(tuning, key, (const double[]){out->n_workers, out->n_threads}, 2);
     }
     return s;

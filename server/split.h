@@ -1,7 +1,8 @@
 /* split.h - how the cores are shared out: workers (batches at the same time) times threads (of
  * each). What the settings leave open (0) is filled in; when they leave both open, the candidates
- * are measured, or taken from the tuning cache. compute.deterministic measures nothing: one worker.
- * Results are the same bits whatever is chosen. Threads: the main thread, before any worker. */
+ * are measured (if the plan says so), or taken from the tuning cache. compute.deterministic
+ * measures nothing: one worker. Results are the same bits whatever is chosen. Threads: the main
+ * thread, before any worker. */
 #ifndef BERTH_SERVER_SPLIT_H
 #define BERTH_SERVER_SPLIT_H
 #include "server/device.h"

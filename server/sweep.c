@@ -2,12 +2,12 @@
  * Shapes are taken in rounds, the smaller first, so that a slow moment falls on all alike; one that
  * is predicted not to fit into what is left of the time is left out, so a large model is told by
  * its small shapes. Pairs of one number of rows and different lengths tell the square's share. Of
- * each shape the median counts. */
+ * each shape the least time counts, for neighbours on the machine only ever add. Where they took
+ * much of a pass, its time on the core stands for it: terms then have their right shares, and the
+ * speed is soon learnt from real batches; such a sweep is not kept for the next start. */
 #include "server/sweep.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/timing.h"
@@ -16,12 +16,19 @@
 
 enum { MAX_ROUNDS = 5, MAX_SEQS = 1024, N_SHAPES = 13 };
 static const int64_t SWEEP_NS = 500 * NS_PER_MS;
+static const double ON_CORE = 0.7;         // less of a pass, and others had the core
+static const double MOST_DISTURBED = 0.25; // of the passes of a sweep that is kept
+
+const char *const cost_source_names[N_COST_SOURCES] = {
+    [COST_NOTHING] = "nothing", [COST_CACHE] = "cache", [COST_SWEEP] = "sweep"};
 
 struct sweep {
     int n_seqs[N_SHAPES], len[N_SHAPES]; // by rising rows
-    int64_t ns[N_SHAPES][MAX_ROUNDS];
+    int64_t least_ns[N_SHAPES];
     struct cost_shape shape[N_SHAPES]; // as it ran, within the device's limits
     int n_rounds[N_SHAPES], n_shapes;
+    bool runs_here; // the calling thread computes
+    int n_passes, n_disturbed;
 };
 
 static void add_shape(struct sweep *w, int n_seqs, int len, const struct device_plan *plan) {
@@ -50,20 +57,12 @@ static void choose_shapes(struct sweep *w, const struct device_plan *plan) {
     }
 }
 
-static int by_time(const void *a, const void *b) {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
 static void fit(struct cost_model *out, const struct sweep *w) {
     struct cost_sample samples[N_SHAPES];
     int n = 0;
     for (int i = 0; i < w->n_shapes; i++) {
-        int64_t sorted[MAX_ROUNDS];
-        const int rounds = w->n_rounds[i];
-        memcpy(sorted, w->ns[i], sizeof(sorted));
-        qsort(sorted, (size_t)rounds, sizeof(*sorted), by_time);
-        if (rounds > 0) {
-            samples[n++] = (struct cost_sample){w->shape[i], sorted[(rounds - 1) / 2]};
+        if (w->n_rounds[i] > 0) {
+            samples[n++] = (struct cost_sample){w->shape[i], w->least_ns[i]};
         }
     }
     cost_fit(out, samples, n);
@@ -78,32 +77,35 @@ static bool fits(const struct sweep *w, int i, int64_t left_ns) {
 static enum status run_shape(struct sweep *w, int i, struct probe *p, const struct device *d,
                              struct error *err) {
     int lens[MAX_SEQS];
-    struct cost_sample sample;
+    struct probe_pass pass;
     for (int k = 0; k < w->n_seqs[i]; k++) {
         lens[k] = w->len[i];
     }
-    const enum status s = probe_run(p, d, lens, w->n_seqs[i], &sample, err);
-    w->shape[i] = sample.shape;
-    w->ns[i][w->n_rounds[i]] = sample.ns > 0 ? sample.ns : 1;
-    w->n_rounds[i]++;
+    const enum status s = probe_run(p, d, lens, w->n_seqs[i], &pass, err);
+    const bool disturbed = w->runs_here && (double)pass.cpu_ns < ON_CORE * (double)pass.ns;
+    const int64_t ns = disturbed ? pass.cpu_ns : pass.ns;
+    w->n_disturbed += disturbed, w->n_passes++;
+    w->shape[i] = pass.shape;
+    if (w->n_rounds[i]++ == 0 || ns < w->least_ns[i]) {
+        w->least_ns[i] = ns > 0 ? ns : 1;
+    }
     return s;
 }
-static enum status run_sweep(struct cost_model *out, const struct device *d,
+static enum status run_sweep(struct sweep *w, const struct device *d,
                              const struct device_plan *plan, struct error *err) {
-    struct sweep w;
     struct probe *p = probe_create(plan);
-    choose_shapes(&w, plan);
-    enum status s = run_shape(&w, 0, p, d, err); // the very first pass finds nothing in its caches
+    choose_shapes(w, plan);
+    w->runs_here = !strcmp(d->be->name, "cpu");
+    enum status s = run_shape(w, 0, p, d, err); // the very first pass finds nothing in its caches
     const int64_t end_ns = time_now_ns() + SWEEP_NS;
-    w.n_rounds[0] = 0;
+    w->n_rounds[0] = 0;
     for (int round = 0; round < MAX_ROUNDS && !s; round++) {
-        for (int i = 0; i < w.n_shapes && !s; i++) {
-            if ((round == 0 && i < 2) || fits(&w, i, end_ns - time_now_ns())) {
-                s = run_shape(&w, i, p, d, err);
+        for (int i = 0; i < w->n_shapes && !s; i++) {
+            if ((round == 0 && i < 2) || fits(w, i, end_ns - time_now_ns())) {
+                s = run_shape(w, i, p, d, err);
             }
         }
     }
-    fit(out, &w);
     probe_destroy(p);
     return s;
 }
@@ -124,20 +126,31 @@ static bool is_plausible(const double coef[COST_TERMS]) {
     const double row_ns = coef[0] + coef[1] + coef[2];
     return coef[0] >= 0 && coef[1] >= 0 && coef[2] >= 0 && row_ns >= 1 && row_ns <= 60.0 * NS_PER_S;
 }
-enum status sweep_cost(struct cost_model *out, bool *timed, const struct device *d,
+enum status sweep_cost(struct cost_model *out, enum cost_source *from, const struct device *d,
                        const struct device_plan *plan, struct split split, struct tuning *tuning,
                        struct error *err) {
     char key[TUNING_MAX_KEY + 1];
     double coef[COST_TERMS];
     sweep_key(key, "cost", plan, split);
-    *timed = !tuning_get(tuning, key, coef, COST_TERMS) || !is_plausible(coef);
-    if (!*timed) {
+    if (tuning_get(tuning, key, coef, COST_TERMS) && is_plausible(coef)) {
         cost_set(out, coef);
+        *from = COST_CACHE;
         return STATUS_OK;
     }
-    const enum status s = run_sweep(out, d, plan, err);
-    if (!s) {
+    cost_fit(out, NULL, 0);
+    *from = COST_NOTHING;
+    if (!plan->measure) {
+        return STATUS_OK;
+    }
+    struct sweep w;
+    const enum status s = run_sweep(&w, d, plan, err);
+    if (s) {
+        return s;
+    }
+    fit(out, &w);
+    *from = COST_SWEEP;
+    if (w.n_disturbed <= MOST_DISTURBED * w.n_passes) {
         tuning_set(tuning, key, out->coef, COST_TERMS);
     }
-    return s;
+    return STATUS_OK;
 }

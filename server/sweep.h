@@ -10,8 +10,11 @@
  */
 void sweep_key(char out[TUNING_MAX_KEY + 1], const char *what, const struct device_plan *plan,
                struct split split);
-/* *timed: the device was run, and so is warm. */
-MUST_CHECK enum status sweep_cost(struct cost_model *out, bool *timed, const struct device *d,
-                                  const struct device_plan *plan, struct split split,
-                                  struct tuning *tuning, struct error *err);
+enum cost_source { COST_NOTHING, COST_CACHE, COST_SWEEP, N_COST_SOURCES };
+extern const char *const cost_source_names[N_COST_SOURCES]; // "nothing", "cache", "sweep"
+/* COST_SWEEP: the device was run, and so is warm. COST_NOTHING: not in the cache, and the plan says
+ * not to measure. */
+MUST_CHECK enum status sweep_cost(struct cost_model *out, enum cost_source *from,
+                                  const struct device *d, const struct device_plan *plan,
+                                  struct split split, struct tuning *tuning, struct error *err);
 #endif

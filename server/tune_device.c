@@ -72,9 +72,9 @@ static enum status read_server_info(struct tune_task *t, struct error *err) {
     cJSON_Delete(root);
     return s;
 }
-/* {"coefficients": {"pass_ns": a, "row_ns": b, "squared_token_ns": c}, ...} */
+/* {"coefficients": {"batch_ns": a, "row_ns": b, "token_pair_ns": c}, ...} */
 static enum status read_server_cost(struct tune_task *t, struct error *err) {
-    static const char *const names[COST_TERMS] = {"pass_ns", "row_ns", "squared_token_ns"};
+    static const char *const names[COST_TERMS] = {"batch_ns", "row_ns", "token_pair_ns"};
     cJSON *root = NULL;
     enum status s = ask_server(&root, t, "/debug/cost", err);
     if (s) {

@@ -256,7 +256,7 @@ def test_record_where_nothing_can_be_written(tmp_path):
 
 class Told(http.server.BaseHTTPRequestHandler):
     pages = {"/info": {"max_input_length": 128, "berth": {"workers": 2}},
-             "/debug/cost": {"coefficients": {"pass_ns": 4e5, "row_ns": 1.1e5, "squared_token_ns": 45}},
+             "/debug/cost": {"coefficients": {"batch_ns": 4e5, "row_ns": 1.1e5, "token_pair_ns": 45}},
              "/debug/lengths": {"inputs_per_s": 40, "lengths": {"10": 9, "100": 1}}}
     seen = []
 

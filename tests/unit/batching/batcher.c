@@ -222,6 +222,138 @@ static void bad_limits_are_refused(void **state) {
     batcher_destroy(NULL);
 }
 
+static int n_told;
+static void note_expired(struct job *job) {
+    assert_int_equal(job->status, STATUS_TIMEOUT);
+    n_told++;
+}
+/* A hundred whose time has passed, and one that has time: he runs, they are told. */
+static void who_is_late_is_told_and_not_computed(void **state) {
+    struct batcher_config cfg = config;
+    cfg.queues.max_queued_jobs = 200;
+    cfg.queues.max_queued_tokens = 1000;
+    struct batch batch;
+    struct batcher *b = make(&cfg, &batch);
+    struct job late[100], good, *all[100];
+    n_told = 0;
+    for (int i = 0; i < 100; i++) {
+        late[i] = job_of(2);
+        late[i].done = note_expired;
+        late[i].deadline_ns = time_now_ns() + NS_PER_MS;
+        all[i] = &late[i];
+    }
+    assert_int_equal(batcher_submit(b, all, 100, NULL), STATUS_OK);
+    assert_int_equal(submit_one(b, &good, 5), STATUS_OK);
+    nanosleep(&(struct timespec){.tv_nsec = 2 * NS_PER_MS}, NULL);
+    assert_int_equal(batcher_next(b, 0, &batch), STATUS_OK);
+    assert_int_equal(batch.n_jobs, 1);
+    assert_ptr_equal(batch.jobs[0], &good);
+    assert_int_equal(n_told, 100);
+    struct batcher_stats stats;
+    batcher_get_stats(b, &stats);
+    assert_int_equal(stats.expired, 100);
+    batch_complete(&batch);
+    end(b, &batch);
+}
+static void admission_says_why(void **state) {
+    struct batcher_config cfg = config;
+    cost_set(&cfg.cost, (const double[]){0, 1e6, 0}); // 1 ms a token
+    struct batch batch;
+    struct batcher *b = make(&cfg, &batch);
+    struct admission why;
+    struct job first, job = job_of(10), *one = &job;
+    assert_int_equal(submit_one(b, &first, 60), STATUS_OK);
+    job.deadline_ns = time_now_ns() + 20 * NS_PER_MS;
+    assert_int_equal(batcher_submit(b, &one, 1, &why), STATUS_TIMEOUT);
+    assert_int_equal(why.status, STATUS_TIMEOUT);
+    assert_true(why.retry_after_ns > 0 && why.finish_ns > job.deadline_ns);
+    assert_int_equal(queued_tokens(b), 60);
+    batcher_close(b);
+    assert_int_equal(batcher_submit(b, &one, 1, &why), STATUS_UNAVAILABLE);
+    assert_int_equal(why.status, STATUS_UNAVAILABLE);
+    end(b, &batch);
+}
+static void passes_correct_the_cost(void **state) {
+    struct batch batch;
+    struct batcher *b = make(&config, &batch);
+    struct batcher_stats stats;
+    for (int i = 0; i < 3; i++) {
+        struct job job;
+        assert_int_equal(submit_one(b, &job, 50), STATUS_OK);
+        assert_int_equal(batcher_next(b, 0, &batch), STATUS_OK);
+        batcher_ran(b, 0, &batch, i == 2 ? -1 : 5 * NS_PER_MS);
+        batch_complete(&batch);
+    }
+    batcher_get_stats(b, &stats);
+    assert_int_equal(stats.cost.n_updates, 2); // the third failed
+    const int64_t ns = cost_predict_ns(&stats.cost, (struct cost_shape){50, 2500});
+    assert_true(ns > 4 * NS_PER_MS && ns < 6 * NS_PER_MS);
+    end(b, &batch);
+}
+static void another_policy_while_jobs_wait(void **state) {
+    struct batcher_config cfg = config;
+    cfg.reserve_tokens = 600;
+    cfg.reserve_jobs = 20;
+    struct batch batch;
+    struct batcher *b = make(&cfg, &batch);
+    struct error err = {.text = ""};
+    struct policy_config policy = cfg.queues.policy, got;
+    struct job jobs[4];
+    assert_int_equal(batch.limits.max_rows, 600);
+    assert_int_equal(batch.limits.max_jobs, 20);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(submit_one(b, &jobs[i], 20), STATUS_OK);
+    }
+    policy.buckets[0].max_batch_tokens = 601;
+    assert_int_equal(batcher_configure(b, &policy, &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "601"));
+    assert_non_null(strstr(err.text, "restart"));
+    policy.buckets[0].max_batch_tokens = 0;
+    assert_int_equal(batcher_configure(b, &policy, &err), STATUS_INVALID);
+    batcher_get_policy(b, &got);
+    assert_int_equal(got.buckets[0].max_batch_tokens, 256);
+    policy.buckets[0] = (struct bucket_limits){.up_to = 8, 600, 2, 0};
+    policy.buckets[1] = (struct bucket_limits){.up_to = 512, 40, 20, 0};
+    assert_int_equal(batcher_configure(b, &policy, &err), STATUS_OK);
+    batcher_get_policy(b, &got);
+    assert_int_equal(got.buckets[0].up_to, 8);
+    assert_int_equal(queued_tokens(b), 80);
+    for (int i = 0; i < 4; i += 2) {
+        assert_int_equal(batcher_next(b, 0, &batch), STATUS_OK);
+        assert_int_equal(batch.n_jobs, 2);
+        assert_ptr_equal(batch.jobs[0], &jobs[i]);
+        assert_int_equal(batch.ride.bucket_up_to, 512);
+        batch_complete(&batch);
+    }
+    end(b, &batch);
+}
+static void a_border_may_bring_something_urgent(void **state) {
+    struct batcher_config cfg = config;
+    cost_set(&cfg.cost, (const double[]){0, 1e6, 0});
+    cfg.queues.policy.interrupt = true;
+    cfg.queues.max_queued_tokens = 1000;
+    struct batch batch, inner;
+    struct batcher *b = make(&cfg, &batch);
+    struct job long_job, short_job;
+    assert_int_equal(batch_init(&inner, batcher_batch_limits(b), NULL), STATUS_OK);
+    assert_int_equal(submit_one(b, &long_job, 500), STATUS_OK);
+    assert_int_equal(batcher_next(b, 0, &batch), STATUS_OK);
+    assert_false(batcher_interrupt(b, 0, 5, 6, &inner));
+    assert_int_equal(submit_one(b, &short_job, 5), STATUS_OK);
+    assert_true(batcher_interrupt(b, 0, 5, 6, &inner));
+    assert_ptr_equal(inner.jobs[0], &short_job);
+    assert_int_equal(inner.reason, RELEASE_URGENT);
+    assert_int_equal(inner.tokens.n_rows, 5);
+    assert_int_equal(inner.ride.batch_id, 2);
+    batcher_ran(b, 0, &inner, 5 * NS_PER_MS);
+    batch_complete(&inner);
+    assert_false(batcher_interrupt(b, 0, 4, 6, &inner));
+    batcher_ran(b, 0, &batch, 500 * NS_PER_MS);
+    batch_complete(&batch);
+    batch_finish(&inner);
+    end(b, &batch);
+}
+
 struct taker {
     struct batcher *b;
     struct batch batch;
@@ -273,6 +405,11 @@ int main(void) {
         cmocka_unit_test(waits_as_long_as_told),
         cmocka_unit_test(limits_hold_the_largest_batch),
         cmocka_unit_test(bad_limits_are_refused),
+        cmocka_unit_test(who_is_late_is_told_and_not_computed),
+        cmocka_unit_test(admission_says_why),
+        cmocka_unit_test(passes_correct_the_cost),
+        cmocka_unit_test(another_policy_while_jobs_wait),
+        cmocka_unit_test(a_border_may_bring_something_urgent),
         cmocka_unit_test(two_idle_workers_share),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

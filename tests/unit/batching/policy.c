@@ -1,6 +1,7 @@
 #include "batching/policy.h"
 #include "base/timing.h"
 #include "tests/unit/batching/lineup.h"
+#include <math.h>
 
 static const struct policy_config buckets_3 = {
     .buckets = {{.up_to = 64, .max_batch_tokens = 256, .max_batch_requests = 16},
@@ -388,6 +389,71 @@ static void every_idle_device_gets_work(void **state) {
     }
 }
 
+/* 10 ms a batch, 1 ms a row: by time, not by rows. */
+static void a_batch_keeps_to_its_time(void **state) {
+    for (enum batch_mode mode = BATCH_PADDED; mode < N_BATCH_MODES; mode++) {
+        static struct lineup q;
+        memset(&q, 0, sizeof(q));
+        config_of(&q.cfg, mode, 0);
+        cost_set(&q.cost, (const double[]){10e6, 1e6, 0});
+        q.cfg.max_batch_ns = 50 * NS_PER_MS;
+        struct job *chosen[MAX_JOBS];
+        const int lens[] = {20, 15, 40, 5, 1};
+        for (int i = 0; i < 5; i++) {
+            lineup_push(&q, lens[i], 0, 0);
+        }
+        const struct decision d = lineup_decide(&q, 0, 0, false, chosen);
+        /* padded: whoever came, however long it takes; bucketed: 2 * 20 rows; packed: 20 + 15 + 5
+         */
+        const int n_jobs[] = {0, 5, 2, 3};
+        assert_int_equal(d.n_jobs, n_jobs[mode]);
+        assert_true(mode == BATCH_PADDED || d.cost_ns == 50 * NS_PER_MS);
+        assert_int_equal(d.reason, mode == BATCH_PADDED ? RELEASE_IDLE : RELEASE_FULL);
+        q.cfg.max_batch_ns = 1; // nothing fits: the first goes alone
+        assert_int_equal(lineup_decide(&q, 0, 0, false, chosen).n_jobs,
+                         mode == BATCH_PADDED ? 5 : 1);
+    }
+}
+/* A batch costs a, a row b: a job of another bucket rides along while its padding costs less than
+ * a batch for its bucket would. */
+static void bucketed_mixes_where_padding_is_cheaper_than_a_batch(void **state) {
+    static const struct {
+        double a;    // in rows
+        int lens[6]; // from the anchor on, ended by 0
+        int n_jobs;
+    } cases[] = {
+        {100, {64, 20, 70}, 3},      // 310 rows' time; apart 228 + 170
+        {10, {64, 60, 70}, 2},       // 220; apart 138 + 80
+        {60, {40, 40, 70}, 2},       // 270; apart 140 + 130: no gain
+        {61, {40, 40, 70}, 3},       // 271; apart 141 + 131
+        {1000, {64, 100, 200}, 2},   // 600 is more than the cap of 256 rows, 200 is not
+        {1000, {64, 50, 70, 70}, 3}, // four of 70 rows are not, three are
+        {30, {10, 70, 70}, 1},       // each would push the other up
+        {0, {64, 65}, 1},            // nothing to save
+    };
+    for (size_t i = 0; i < N_ITEMS(cases); i++) {
+        static struct lineup q;
+        memset(&q, 0, sizeof(q));
+        config_of(&q.cfg, BATCH_BUCKETED, 0);
+        cost_set(&q.cost, (const double[]){cases[i].a * 1e4, 1e4, 0});
+        for (int k = 0; cases[i].lens[k]; k++) {
+            lineup_push(&q, cases[i].lens[k], 0, 0);
+        }
+        struct job *chosen[MAX_JOBS];
+        const struct decision d = lineup_decide(&q, 0, 0, false, chosen);
+        print_message("  case %d\n", (int)i);
+        if (d.n_jobs != cases[i].n_jobs) {
+            fail_msg("case %d: %d jobs, %d rows", (int)i, d.n_jobs, d.n_rows);
+        }
+        assert_ptr_equal(chosen[0], &q.jobs[0]);
+        assert_int_equal(d.bucket, 0);
+        const struct decision shared = lineup_decide(&q, 0, 5, false, chosen);
+        for (int k = 0; k < shared.n_jobs; k++) { // other devices are free for other buckets
+            assert_int_equal(chosen[k]->bucket, 0);
+        }
+    }
+}
+
 struct bad_config {
     const char *says;
     struct policy_config cfg;
@@ -449,6 +515,26 @@ static const struct bad_config bad_configs[] = {
       .buckets = {{512, 1, 1, 60001 * NS_PER_MS}},
       .n_keys = 1,
       .key_weights = {1}}},
+    {"0 API keys", {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, 0}}}},
+    {"65 API keys",
+     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, 0}}, .n_keys = 65}},
+    {"API key 1 has the weight 0",
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{512, 1, 1, 0}},
+      .n_keys = 2,
+      .key_weights = {1000, 0}}},
+    {"weight 1001",
+     {.mode = BATCH_PACKED,
+      .n_buckets = 1,
+      .buckets = {{512, 1, 1, 0}},
+      .n_keys = 1,
+      .key_weights = {1001}}},
+    {"max_batch_ms is -1", {.mode = BATCH_PACKED, .n_buckets = 1, .max_batch_ns = -NS_PER_MS}},
+    {"rank_cost_factor is -1", {.mode = BATCH_PACKED, .n_buckets = 1, .rank_cost_factor = -1}},
+    {"rank_cost_factor is nan", {.mode = BATCH_PACKED, .n_buckets = 1, .rank_cost_factor = NAN}},
+    {"priority low shifts by 60001 ms",
+     {.mode = BATCH_PACKED, .n_buckets = 1, .priority_ns = {0, 0, 60001 * NS_PER_MS}}},
     {"add a bucket with up_to 512",
      {.mode = BATCH_PACKED,
       .n_buckets = 1,
@@ -495,6 +581,8 @@ int main(void) {
         cmocka_unit_test(nobody_waits_longer_than_his_bucket_allows),
         cmocka_unit_test(takes_no_more_than_the_caller_has_room_for),
         cmocka_unit_test(every_idle_device_gets_work),
+        cmocka_unit_test(a_batch_keeps_to_its_time),
+        cmocka_unit_test(bucketed_mixes_where_padding_is_cheaper_than_a_batch),
         cmocka_unit_test(refuses_bad_configs_with_the_reason),
         cmocka_unit_test(finds_the_smallest_bucket),
         cmocka_unit_test(names_are_those_of_the_config),
