@@ -83,7 +83,10 @@ static void policy_at(struct policy_config *out, const struct search *s, const s
 
 /* Arrivals faster than work without padding or overhead could be done. */
 static void make_flood(struct trace *out, const struct sim_config *cfg,
-                       const struct lengths *lengths, int n_jobs) {
+                       const struct lengths *lengths, int n_arrivals) {
+    const int n_jobs = n_arrivals < LEAST_JOBS  ? LEAST_JOBS
+                       : n_arrivals < MOST_JOBS ? n_arrivals
+                                                : MOST_JOBS;
     double jobs = 0, ns = 0;
     for (int len = 1; len <= TRACE_MAX_TOKENS; len++) {
         const double n = (double)lengths->count[len];
@@ -111,9 +114,9 @@ static enum status drown(double *per_s, const struct sim_config *cfg, const stru
     return status;
 }
 enum status tuner_capacity(double *per_s, const struct sim_config *cfg,
-                           const struct lengths *lengths, struct error *err) {
+                           const struct lengths *lengths, int n_arrivals, struct error *err) {
     struct trace flood = {.n = 0};
-    make_flood(&flood, cfg, lengths, MOST_JOBS);
+    make_flood(&flood, cfg, lengths, n_arrivals);
     const enum status status = drown(per_s, cfg, &flood, err);
     trace_finish(&flood);
     return status;

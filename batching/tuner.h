@@ -38,9 +38,11 @@ MUST_CHECK enum status tuner_run(struct tune_report *out, const struct sim_confi
                                  const struct trace *trace, const struct tune_goal *goal,
                                  const int *class_up_to, int n_classes, struct error *err);
 /* Jobs a second while work always waits, but never more than a full house of it: with a deeper
- * queue every batch could be chosen from hundreds, which no load offers for long. */
+ * queue every batch could be chosen from hundreds, which no load offers for long. n_arrivals: of
+ * the load that it is compared for; some thousand of them are simulated. */
 MUST_CHECK enum status tuner_capacity(double *per_s, const struct sim_config *cfg,
-                                      const struct lengths *lengths, struct error *err);
+                                      const struct lengths *lengths, int n_arrivals,
+                                      struct error *err);
 void tune_report_finish(struct tune_report *r); // takes a zeroed one
 /* Rows that no other beats in both p99 and capacity, by rising p99; their number, at most `max`
  * (the best spread of them by place). */

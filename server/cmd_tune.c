@@ -88,7 +88,7 @@ static enum status compare_one(const struct tune_task *t, const struct scheduler
         s = simulate(&r, &sim, &t->trace, up_to, n_classes, INT64_MAX, err);
     }
     if (!s) {
-        s = tuner_capacity(&capacity, &sim, lengths, err);
+        s = tuner_capacity(&capacity, &sim, lengths, t->trace.n, err);
     }
     if (!s) {
         tune_print_line(stdout, p->name, &r, n_classes, capacity);

@@ -44,7 +44,7 @@ static void load_of(struct trace *out, const struct sim_config *c, const char *n
     struct lengths lengths;
     double capacity = 0;
     named(&lengths, name);
-    assert_int_equal(tuner_capacity(&capacity, c, &lengths, NULL), STATUS_OK);
+    assert_int_equal(tuner_capacity(&capacity, c, &lengths, n, NULL), STATUS_OK);
     assert_true(capacity > 0);
     trace_generate(out, ARRIVE_POISSON, share * capacity, n, &lengths, 5);
 }
