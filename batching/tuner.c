@@ -167,6 +167,13 @@ static bool is_better(const struct tune_row *a, const struct tune_row *b) {
     return a->holds && differ ? a->capacity > b->capacity : waits_less(a, b);
 }
 
+/* Whoever takes the place of the configuration in force has to be better at something promised. */
+static bool is_gain(const struct tune_row *row, const struct tune_row *in_force) {
+    return row->holds > in_force->holds || loss(row) < loss(in_force) ||
+           row->at_load.all.p99_ns < in_force->at_load.all.p99_ns ||
+           row->capacity > (1 + WORTH) * in_force->capacity;
+}
+
 static int find_point(const struct search *s, const struct point *p) {
     for (int i = 1; i < s->report->n_rows; i++) { // row 0 may have caps of its own
         if (!memcmp(&s->points[i], p, sizeof(*p))) {
@@ -194,7 +201,8 @@ static enum status try_point(struct search *s, const struct point *p, struct poi
         return status;
     }
     const int last = s->report->n_rows - 1;
-    if (is_better(&s->report->rows[last], &s->report->rows[s->report->best])) {
+    const struct tune_row *row = &s->report->rows[last];
+    if (is_gain(row, &s->report->rows[0]) && is_better(row, &s->report->rows[s->report->best])) {
         s->report->best = last;
         *best = *p;
     }
@@ -277,9 +285,7 @@ enum status tuner_run(struct tune_report *out, const struct sim_config *base,
                          .report = out};
     s->lengths = xcalloc(1, sizeof(*s->lengths));
     lengths_of_trace(s->lengths, &s->stretch);
-    const int n =
-        s->stretch.n < LEAST_JOBS ? LEAST_JOBS : s->stretch.n; // short traces, short trials
-    make_flood(&s->flood, base, s->lengths, n < MOST_JOBS ? n : MOST_JOBS);
+    make_flood(&s->flood, base, s->lengths, s->stretch.n);
     *out = (struct tune_report){.rows = xcalloc(TUNE_MAX_ROWS, sizeof(*out->rows)),
                                 .n_arrivals = s->stretch.n,
                                 .load = rate_of(&s->stretch)};

@@ -48,14 +48,6 @@ static enum status open_keys(struct server *s, struct error *err) {
     if (status) {
         return error_prefix(err, status, "auth.keys_file");
     }
-    for (int i = 0; i < keys_count(s->context.keys); i++) {
-        struct key key;
-        keys_at(s->context.keys, i, &key);
-        if (key.is_short) {
-            log_event(LOG_WARN, "weak_key", LOG_STR("name", key.name),
-                      LOG_STR("reason", "it is short enough to be guessed"));
-        }
-    }
     log_event(LOG_INFO, "keys", LOG_INT("count", keys_count(s->context.keys)));
     return STATUS_OK;
 }

@@ -116,12 +116,12 @@ static size_t key_offset(const char *text, int number) {
     }
     return last;
 }
-static int line_of_node(const struct commented_json *j, const cJSON *node) {
+int commented_json_line(const struct commented_json *j, const cJSON *node) {
     return line_of(j->text, key_offset(j->text, key_number(j->root, node)));
 }
 enum status commented_json_at(const struct commented_json *j, const cJSON *node, enum status s,
                               struct error *err) {
-    return error_prefix(err, s, "%s:%d", j->name, line_of_node(j, node));
+    return error_prefix(err, s, "%s:%d", j->name, commented_json_line(j, node));
 }
 
 bool commented_json_is_repeated(const cJSON *object, const cJSON *member) {

@@ -23,6 +23,7 @@ MUST_CHECK enum status commented_json_read_fd(struct commented_json *j, int fd, 
 /* That it was JSON to the letter (RFC 8259): after the reader's own checks, which know the line. */
 MUST_CHECK enum status commented_json_check(const struct commented_json *j, struct error *err);
 void commented_json_finish(struct commented_json *j); // takes a half-made one
+int commented_json_line(const struct commented_json *j, const cJSON *node);
 /* Puts "name:line: " of a node before the reason. */
 enum status commented_json_at(const struct commented_json *j, const cJSON *node, enum status s,
                               struct error *err);

@@ -59,6 +59,7 @@ struct config {
         bool interrupt;
         int max_queued_jobs;
         int64_t max_queued_tokens;
+        int reload_max_batch_tokens; // 0: RELOAD_GROWTH times the largest at start
         struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above
         int n_buckets;
         int padded_max_batch_tokens,
@@ -67,6 +68,10 @@ struct config {
         char record[1024]; // trace of lengths and arrivals; "": none
         int64_t record_max_bytes;
     } batching;
+    struct {            // where the buckets were read, for errors
+        char file[256]; // "": the command line, or the default
+        int bucket_lines[POLICY_MAX_BUCKETS];
+    } origin;
     struct {
         enum log_level level;
         bool requests; // a line a request
@@ -95,6 +100,10 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
+/* How large a batch a reload may ask for, rows and inputs: room is made at start. */
+enum { RELOAD_GROWTH = 4 };
+void config_reserve(int *tokens, int *jobs, const struct config *c,
+                    const struct policy_config *at_start);
 void config_print(FILE *out, const struct config *c); // JSON that reads back, every value in force
 /* The same of these keys alone, which are of one section. */
 void config_print_keys(FILE *out, const struct config *c, const char *const *keys, int n);

@@ -11,6 +11,15 @@
 #include "server/commented_json.h"
 #include "server/nearest.h"
 
+/* A bound may be wrong for the model, which is not known yet. */
+static void note_origin(struct config *c, const struct commented_json *src, const cJSON *list) {
+    int i = 0;
+    const cJSON *bucket;
+    snprintf(c->origin.file, sizeof(c->origin.file), "%s", src->name);
+    cJSON_ArrayForEach (bucket, list) {
+        c->origin.bucket_lines[i++] = commented_json_line(src, bucket);
+    }
+}
 static enum status apply_value(const struct commented_json *src, struct config *c,
                                const cJSON *section, const cJSON *value, struct error *err) {
     char key[160];
@@ -27,6 +36,9 @@ static enum status apply_value(const struct commented_json *src, struct config *
         status = error_set(err, STATUS_INVALID, "%s stands twice", key);
     } else {
         status = setting_set_json(s, c, value, &where, err);
+    }
+    if (!status && s->kind == SETTING_BUCKETS) {
+        note_origin(c, src, value);
     }
     return status ? commented_json_at(src, where, status, err) : STATUS_OK;
 }

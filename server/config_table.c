@@ -119,6 +119,10 @@ const struct setting config_settings[] = {
         "Inputs that wait in all queues; a request that does not fit is answered 429."),
     INT64("batching.max_queued_tokens", batching.max_queued_tokens, "262144", 1, 1 << 30, "tokens",
           "Their tokens, in all; likewise."),
+    INT("batching.reload_max_batch_tokens", batching.reload_max_batch_tokens, "0", 0, 1 << 20,
+        "tokens",
+        "The largest max_batch_tokens that a reload may bring; 0: four times what is there at "
+        "start."),
     {"batching.buckets", "",
      "[{\"up_to\": 16}, {\"up_to\": 32}, {\"up_to\": 64}, {\"up_to\": 128}, {\"up_to\": 256}, "
      "{\"up_to\": 512}]",

@@ -150,6 +150,7 @@ static enum status plan_devices(struct engine *e, struct device_plan *plan,
                    .max_queued_tokens = cfg->batching.max_queued_tokens},
         .pad_token_id = tokenizer_pad_id(e->tokenizer),
     };
+    config_reserve(&batcher->reserve_tokens, &batcher->reserve_jobs, cfg, &e->info.policy);
     *plan = (struct device_plan){.cfg = cfg,
                                  .model = &e->model,
                                  .weights = &e->weights,

@@ -33,12 +33,16 @@ void live_destroy(struct live *l) {
         free(l);
     }
 }
-void live_get_config(struct live *l, struct config *out) {
-    pthread_mutex_lock(&l->lock);
-    *out = l->cfg;
-    pthread_mutex_unlock(&l->lock);
+static void warn_of_short(struct keys *keys) {
+    for (int i = 0; keys && i < keys_count(keys); i++) {
+        struct key key;
+        keys_at(keys, i, &key);
+        if (key.is_short) {
+            log_event(LOG_WARN, "weak_key", LOG_STR("name", key.name),
+                      LOG_STR("reason", "it is short enough to be guessed"));
+        }
+    }
 }
-
 static void set_weights(struct policy_config *p, struct keys *keys) {
     p->n_keys = keys ? keys_count(keys) : 1;
     for (int i = 0; i < p->n_keys; i++) {
@@ -67,15 +71,17 @@ static enum status configure(const struct live *l, struct engine *engine, const 
 enum status live_begin(struct live *l, struct engine *engine, struct error *err) {
     pthread_mutex_lock(&l->lock);
     const enum status s = configure(l, engine, &l->cfg, l->ctx->keys, err);
+    warn_of_short(l->ctx->keys);
     pthread_mutex_unlock(&l->lock);
     return s;
 }
 
-static const char *const queue_sizes[] = {"batching.max_queued_jobs", "batching.max_queued_tokens"};
+static const char *const sizes[] = {"batching.max_queued_jobs", "batching.max_queued_tokens",
+                                    "batching.reload_max_batch_tokens"};
 /* Sizes of what was made at start; all else of batching is policy. */
 static bool is_fixed(const struct setting *s) {
-    for (size_t i = 0; i < N_ITEMS(queue_sizes); i++) {
-        if (!strcmp(s->key, queue_sizes[i])) {
+    for (size_t i = 0; i < N_ITEMS(sizes); i++) {
+        if (!strcmp(s->key, sizes[i])) {
             return true;
         }
     }
@@ -123,6 +129,7 @@ static enum status commit(struct live *l, const struct config *next, struct keys
     if (next_keys) {
         forget_reused(l->ctx->metrics, keys, next_keys);
         keys_replace(keys, next_keys);
+        warn_of_short(keys);
     }
     l->cfg = *next;
     log_set_level(next->log.level);

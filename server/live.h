@@ -21,5 +21,4 @@ MUST_CHECK enum status live_reload(struct live *l, struct error *err);
  * with the line and the fix: nothing has changed. */
 MUST_CHECK enum status live_set_batching(struct live *l, const char *json, size_t len,
                                          struct error *err);
-void live_get_config(struct live *l, struct config *out); // as in force
 #endif

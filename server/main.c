@@ -13,28 +13,39 @@ struct command {
     command_fn *run;
     const struct own_options *own; // NULL: none
     bool needs_no_model;
+    /* A command that takes no settings reads its words itself; both or none. */
+    int (*run_words)(int argc, char **argv);
+    void (*print_options)(FILE *out);
 };
 static const struct command commands[] = {
     {"serve", "MODEL_DIR", "serve the model over HTTP",
      "Listens, loads the model, and answers until SIGTERM or SIGINT; then it drains: what was\n"
      "accepted is answered. A second signal ends it at once. The log is JSON lines on stderr.\n",
-     cmd_serve, NULL, false},
+     cmd_serve, NULL, false, NULL, NULL},
     {"classify", "MODEL_DIR [TEXT...]", "classify texts, or the lines of standard input",
      "Writes a JSON object a text, in order: text, label and score of the best label, scores of\n"
      "all, tokens, truncated. A text that cannot be classified gives {\"line\", \"error\"} in its\n"
      "place, and the exit code is 1 at the end.\n",
-     cmd_classify, NULL, false},
+     cmd_classify, NULL, false, NULL, NULL},
     {"tokenize", "MODEL_DIR [TEXT...]", "show token ids of texts, or of standard input's lines",
      "Writes a JSON object a text, in order: text, ids, tokens, offsets (UTF-8 bytes, start and\n"
      "end; 0, 0 for special tokens). A text that is refused gives {\"line\", \"error\"}.\n",
-     cmd_tokenize, NULL, false},
+     cmd_tokenize, NULL, false, NULL, NULL},
     {"tune", "[MODEL_DIR]", "find buckets, budgets and waits for a load",
      "Reads lengths and arrivals (a trace that the server recorded, or lengths and a rate), tries\n"
      "configurations by simulation with the model's cost table, prints what the present one and\n"
      "the best ones would do, and writes the settings that were moved, for berth serve --config.\n",
-     cmd_tune, &tune_options, true},
+     cmd_tune, &tune_options, true, NULL, NULL},
+    {"bench", "URL", "load a server and tell where the time went",
+     "Open loop unless --connections is given: requests are sent when they are due, and latency\n"
+     "counts from then. Exit code 0; 1 when the server was not there or was lost (results are "
+     "then\n"
+     "partial, and say so); 2 for a wrong option; 3 when a --fail-if is true or --find-rate found\n"
+     "none. docs/BENCH.md has an example.\n",
+     NULL, NULL, true, cmd_bench, bench_print_options},
 };
-static const char *const words[] = {"serve", "classify", "tokenize", "tune", "help", "version"};
+static const char *const words[] = {"serve", "classify", "tokenize", "tune",
+                                    "bench", "help",     "version"};
 
 static void print_usage(FILE *out) {
     fputs("Berth serves BERT encoders with length-bucketed dynamic batching.\n\n"
@@ -65,6 +76,11 @@ static void print_own_options(const struct own_options *own) {
 }
 static int print_command_help(const struct command *c) {
     printf("usage: berth %s %s [OPTION...]\n\n%s\n", c->name, c->words, c->details);
+    if (c->print_options) {
+        fputs("options (--name value or --name=value):\n", stdout);
+        c->print_options(stdout);
+        return 0;
+    }
     if (c->own) {
         print_own_options(c->own);
     }
@@ -133,6 +149,9 @@ static int run_command(const struct command *c, int argc, char **argv) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
             return print_command_help(c);
         }
+    }
+    if (c->run_words) {
+        return c->run_words(argc, argv);
     }
     char **given = xcalloc((size_t)argc + 1, sizeof(*given)); // parsing changes their order
     memcpy(given, argv, (size_t)argc * sizeof(*given));

@@ -101,6 +101,15 @@ def test_put_changes_what_is_in_force(start_berth):
     assert server.value(text, r'berth_bucket_jobs_total\{bucket="16"\}') == 2  # and goes on when it is back
 
 
+def test_batches_may_grow_to_what_there_is_room_for(start_berth):
+    server = start_berth("--max_batch_tokens", "100", "--max_batch_requests", "5")
+    assert put(server, {"max_batch_tokens": 400, "max_batch_requests": 20}).status == 200
+    put(server, {"max_batch_tokens": 401}).check_error(422, "max_batch_tokens is 401", "400")
+    put(server, {"max_batch_requests": 21}).check_error(422, "max_batch_requests is 21", "20")
+    server = start_berth("--max_batch_tokens", "100", "--reload_max_batch_tokens", "100")
+    put(server, {"max_batch_tokens": 101}).check_error(422, "max_batch_tokens is 101", "100")
+
+
 BAD = {
     "descending": ({"buckets": [{"up_to": 32}, {"up_to": 16}, {"up_to": 64}]}, ["buckets[1]", "rising"]),
     "overlapping": ({"buckets": [{"up_to": 64}, {"up_to": 64}]}, ["buckets[1]", "rising"]),
@@ -167,7 +176,8 @@ def test_options_go_before_the_file_as_at_start(start_berth, config):
     [
         ('{"batching": {"buckets": [\n{"up_to": 64},\n{"up_to": 32}]}}', [":3:", "rising"]),
         ('{"batching": {"buckets": [{"up_to": 64, "max_batch_tokens": 0}]}}', [":1:", "max_batch_tokens"]),
-        ('{"batching": {"buckets": [{"up_to": 5000}]}}', ["5000", "64"]),
+        ('{"batching": {"buckets": [{"up_to": 32},\n{"up_to": 5000}]}}', [":2:", "5000", '{"up_to": 64}']),
+        ('{"batching": {"buckets": [{"up_to": 16},\n{"up_to": 32}]}}', [":2:", "32", '{"up_to": 64}']),
         ('{"batching": {"mode": "packed",}}', [":1:"]),
         ('{"server": {"prot": 1}}', ["server.port"]),
         (None, ["No such file"]),
@@ -179,9 +189,28 @@ def test_a_reload_that_fails_keeps_the_old(start_berth, config, text, words):
     before = buckets(server)
     path.unlink() if text is None else config(text)
     reason = hup(server, "reload_failed")["reason"]
-    for word in [str(path), *words] if "5000" not in words else words:
+    for word in [str(path), *words]:
         assert word in reason
     assert buckets(server) == before and predict(server).status == 200
+
+
+@pytest.mark.parametrize("bounds", ["5000", "8}, {\"up_to\": 5000"])
+def test_a_bucket_above_the_model_keeps_the_server_from_starting(start_berth, config, bounds):
+    path = config('{"batching": {"buckets": [\n{"up_to": %s}]}}' % bounds)
+    with pytest.raises(AssertionError) as told:
+        start_berth("--config", path)
+    assert f'{path}:2: batching.buckets[{bounds.count("up_to")}] takes inputs of up to 5000 tokens' in str(told.value)
+
+
+def test_an_admin_is_answered_when_all_slots_are_taken(start_berth):
+    server = start_berth("--compute.device", "reference", "--max_concurrent_requests", "1")
+    many = json.dumps({"inputs": [["night " * 500]] * 32, "truncate": True})
+    with server.connect() as busy:
+        busy.send(post("/predict", many))
+        assert eventually(lambda: server.counters()["slots_used"] == 1)
+        predict(server).check_error(429, "max_concurrent_requests")
+        assert put(server, {"max_batch_requests": 3}).status == 200
+        assert busy.read().status == 200
 
 
 def test_what_needs_a_restart_is_named(start_berth, config):

@@ -53,10 +53,10 @@ def test_settings_read_back(tmp_path, mode):
     assert berth("serve", BASE, "--config", file, "--check-config").stdout == b"OK\n"
     assert ("buckets" in own) == (mode != "padded")
     before, proposal = rows(out)["before"], rows(out)["proposal"]
+    assert before == proposal or p99(proposal) < p99(before) or proposal[-3] > before[-3]
     # what is written is what was tried: the same load with these settings gives the proposal's line
     again = rows(tune(*SMALL, "--config", file, "--simulate"))["as configured"]
     assert again == proposal
-    assert p99(proposal) < p99(before) or proposal[-3] > before[-3]
 
 
 def test_same_words_same_answer():

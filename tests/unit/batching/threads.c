@@ -151,10 +151,11 @@ static void settle_producer(struct producer *p, int number) {
     }
 }
 enum { CLOSE_EARLY = 1, HURRY = 2, RELOAD = 4 };
-static void run(enum batch_mode mode, int64_t max_wait_ns, unsigned how) {
+static struct batcher *make_batcher(enum batch_mode mode, int64_t max_wait_ns, bool hurry,
+                                    struct policy_config *policy) {
     struct batcher_config cfg = {
         .queues = {.policy = {.mode = mode,
-                              .n_keys = how & HURRY ? 3 : 1,
+                              .n_keys = hurry ? 3 : 1,
                               .key_weights = {1, 2, 3},
                               .interrupt = true,
                               .buckets = {{200, 256, 16, max_wait_ns}, {200, 256, 16, max_wait_ns}},
@@ -170,55 +171,52 @@ static void run(enum batch_mode mode, int64_t max_wait_ns, unsigned how) {
     }
     struct batcher *b;
     assert_int_equal(batcher_create(&b, &cfg, NULL), STATUS_OK);
-    static struct producer producers[N_PRODUCERS];
-    static struct worker workers[N_WORKERS];
-    pthread_t p_threads[N_PRODUCERS], w_threads[N_WORKERS];
+    *policy = cfg.queues.policy;
+    return b;
+}
+static void start_worker(struct worker *w, pthread_t *thread, struct batcher *b, int number) {
+    *w = (struct worker){.b = b, .number = number};
+    assert_int_equal(batch_init(&w->batch, batcher_batch_limits(b), NULL), STATUS_OK);
+    assert_int_equal(batch_init(&w->inner, batcher_batch_limits(b), NULL), STATUS_OK);
+    pthread_create(thread, NULL, work, w);
+}
+static void start_producer(struct producer *p, pthread_t *thread, struct batcher *b, int number,
+                           unsigned how) {
+    *p = (struct producer){.b = b,
+                           .rng = (uint64_t)number + 1,
+                           .hurries = how & HURRY,
+                           .closes = how & CLOSE_EARLY && number == 0};
+    p->slots = calloc(N_JOBS, sizeof(struct slot));
+    p->ids = calloc(MAX_LEN, sizeof(int32_t));
+    for (int k = 0; k < MAX_LEN; k++) {
+        p->ids[k] = number + 1;
+    }
+    pthread_create(thread, NULL, produce, p);
+}
+static void start_reloader(struct reloader *r, pthread_t *thread, struct batcher *b,
+                           const struct policy_config *policy) {
+    *r = (struct reloader){.b = b, .policies = {*policy, *policy}};
+    r->policies[1].mode = BATCH_BUCKETED;
+    r->policies[2] = (struct policy_config){.mode = BATCH_PADDED,
+                                            .n_keys = 1,
+                                            .key_weights = {1},
+                                            .buckets = {{200, 256, 4, 0}},
+                                            .n_buckets = 1};
+    pthread_create(thread, NULL, reload, r);
+}
+static void stop_reloader(struct reloader *r, pthread_t thread) {
+    atomic_store(&r->stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(r->n_wrong, 0);
+    assert_true(r->n_reloads > 0);
+}
+/* What became of the jobs: each ended once, and those that were computed are those that are done.
+ */
+static void settle(enum batch_mode mode, struct worker *workers, struct producer *producers,
+                   unsigned how) {
+    int64_t n_run = 0, n_inner = 0;
+    int n_fates[N_FATES] = {0};
     for (int i = 0; i < N_WORKERS; i++) {
-        workers[i] = (struct worker){.b = b, .number = i};
-        assert_int_equal(batch_init(&workers[i].batch, batcher_batch_limits(b), NULL), STATUS_OK);
-        assert_int_equal(batch_init(&workers[i].inner, batcher_batch_limits(b), NULL), STATUS_OK);
-        pthread_create(&w_threads[i], NULL, work, &workers[i]);
-    }
-    for (int i = 0; i < N_PRODUCERS; i++) {
-        producers[i] = (struct producer){.b = b,
-                                         .rng = (uint64_t)i + 1,
-                                         .hurries = how & HURRY,
-                                         .closes = how & CLOSE_EARLY && i == 0};
-        producers[i].slots = calloc(N_JOBS, sizeof(struct slot));
-        producers[i].ids = calloc(MAX_LEN, sizeof(int32_t));
-        for (int k = 0; k < MAX_LEN; k++) {
-            producers[i].ids[k] = i + 1;
-        }
-        pthread_create(&p_threads[i], NULL, produce, &producers[i]);
-    }
-    static struct reloader reloader;
-    pthread_t r_thread;
-    reloader = (struct reloader){.b = b};
-    for (int i = 0; i < 3; i++) {
-        reloader.policies[i] = cfg.queues.policy;
-    }
-    reloader.policies[1].mode = BATCH_BUCKETED;
-    reloader.policies[2] = (struct policy_config){.mode = BATCH_PADDED,
-                                                  .n_keys = 1,
-                                                  .key_weights = {1},
-                                                  .buckets = {{200, 256, 4, 0}},
-                                                  .n_buckets = 1};
-    if (how & RELOAD) {
-        pthread_create(&r_thread, NULL, reload, &reloader);
-    }
-    for (int i = 0; i < N_PRODUCERS; i++) {
-        pthread_join(p_threads[i], NULL);
-    }
-    if (how & RELOAD) {
-        atomic_store(&reloader.stop, true);
-        pthread_join(r_thread, NULL);
-        assert_int_equal(reloader.n_wrong, 0);
-        assert_true(reloader.n_reloads > 0);
-    }
-    batcher_close(b);
-    int64_t n_run = 0, n_inner = 0, n_fates[N_FATES] = {0};
-    for (int i = 0; i < N_WORKERS; i++) {
-        pthread_join(w_threads[i], NULL);
         n_run += workers[i].n_jobs;
         n_inner += workers[i].n_inner;
         assert_int_equal(workers[i].n_wrong, 0);
@@ -234,13 +232,41 @@ static void run(enum batch_mode mode, int64_t max_wait_ns, unsigned how) {
         free(producers[i].ids);
     }
     print_message("  %s: %d done, %d cancelled, %d refused, %d expired, %d interruptions\n",
-                  batch_mode_names[mode], (int)n_fates[DONE], (int)n_fates[CANCELLED],
-                  (int)n_fates[REFUSED], (int)n_fates[EXPIRED], (int)n_inner);
+                  batch_mode_names[mode], n_fates[DONE], n_fates[CANCELLED], n_fates[REFUSED],
+                  n_fates[EXPIRED], (int)n_inner);
     assert_int_equal(n_fates[DONE], n_run);
     assert_true(n_run > 0 && n_fates[CANCELLED] > 0);
     assert_true(!(how & CLOSE_EARLY) || n_fates[REFUSED] > 0);
     assert_true(!(how & HURRY) || n_fates[EXPIRED] + n_fates[REFUSED] > 0);
     assert_true(how & HURRY || n_fates[EXPIRED] == 0);
+}
+static void run(enum batch_mode mode, int64_t max_wait_ns, unsigned how) {
+    static struct producer producers[N_PRODUCERS];
+    static struct worker workers[N_WORKERS];
+    static struct reloader reloader;
+    pthread_t p_threads[N_PRODUCERS], w_threads[N_WORKERS], r_thread;
+    struct policy_config policy;
+    struct batcher *b = make_batcher(mode, max_wait_ns, how & HURRY, &policy);
+    for (int i = 0; i < N_WORKERS; i++) {
+        start_worker(&workers[i], &w_threads[i], b, i);
+    }
+    for (int i = 0; i < N_PRODUCERS; i++) {
+        start_producer(&producers[i], &p_threads[i], b, i, how);
+    }
+    if (how & RELOAD) {
+        start_reloader(&reloader, &r_thread, b, &policy);
+    }
+    for (int i = 0; i < N_PRODUCERS; i++) {
+        pthread_join(p_threads[i], NULL);
+    }
+    if (how & RELOAD) {
+        stop_reloader(&reloader, r_thread);
+    }
+    batcher_close(b);
+    for (int i = 0; i < N_WORKERS; i++) {
+        pthread_join(w_threads[i], NULL);
+    }
+    settle(mode, workers, producers, how);
     batcher_destroy(b);
 }
 static void every_job_ends_once(void **state) {
