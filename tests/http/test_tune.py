@@ -288,6 +288,14 @@ def test_url_gives_cost_and_load(told, monkeypatch):
     assert set(Told.seen) == {"Bearer open-sesame"}
 
 
+def test_url_of_berth_itself(start_berth):
+    server = start_berth()
+    for text in ("good", "a good film"):
+        assert predict(server, text).status == 200
+    out = tune("--url", f"http://127.0.0.1:{server.port}", "--rate", "50", "--count", "200", "--simulate")
+    assert "learnt by" in out and "200 poisson arrivals at 50/s" in out and "33 to 64 tokens" in out
+
+
 def test_url_that_does_not_help(told, start_berth, monkeypatch):
     monkeypatch.setitem(Told.pages, "/info", {"x": 1})
     assert "is this a Berth server?" in refused_run("--url", told, "--simulate")
