@@ -4,6 +4,7 @@
 #include "bench/forward/engine.h"
 
 #include "base/timing.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -23,10 +24,20 @@ int parse_number(const char *text, const char *what, int max) {
     return (int)n;
 }
 
+const char *peak_isa(const struct options *o) {
+    const struct cpu_level *level = NULL;
+    struct error err;
+    if (cpu_level_find(&level, o->isa ? o->isa : getenv("BERTH_CPU_ISA"), &err)) {
+        die("--isa", err.text);
+    }
+    return level->isa->name;
+}
+
 static struct backend *open_backend(const struct options *o) {
     struct backend *be = NULL;
     struct error err;
-    const struct cpu_options cpu = {.n_lanes = o->threads, .first_core = -1, .isa = o->isa};
+    const struct cpu_options cpu = {
+        .n_lanes = o->threads, .first_core = -1, .isa = o->isa, .precision = o->precision};
     if (strcmp(o->backend, "reference") ? cpu_backend_create(&be, &cpu, &err)
                                         : reference_backend_create(&be, &err)) {
         die(o->backend, err.text);

@@ -8,6 +8,7 @@
 enum { MAX_SHAPES = 64, MAX_LENGTHS = 100000, MAX_WORKERS = 256 };
 struct options {
     const char *model_dir, *backend, *isa, *lengths_file;
+    enum precision precision;
     int threads, workers, rows;
     double seconds;
     bool csv, grid, commands, all_rows;
@@ -50,6 +51,8 @@ struct flops {
 };
 struct flops flops_of(const struct engine *g, const int *lens, int n_seqs);
 
+/* The ISA that the CPU backend takes with these options; the reference is compared with it too. */
+const char *peak_isa(const struct options *o);
 void die(const char *what, const char *why) __attribute__((noreturn));
 int parse_number(const char *text, const char *what, int max);
 

@@ -32,6 +32,7 @@ static const char usage[] =
     "  --backend NAME    cpu (default) or reference\n"
     "  --threads N       lanes of a pass (1)\n"
     "  --isa NAME        the kernels to use; default: the best of this CPU\n"
+    "  --precision NAME  float32 (default), bfloat16, int8\n"
     "  --shape BxL       B sequences of L tokens; may be repeated (1x16 1x128 8x128 32x32)\n"
     "  --grid            16 shapes from 1x16 to 32x128 and 8x512\n"
     "  --all-rows        hidden states of every row, not what a classifier needs\n"
@@ -42,15 +43,32 @@ static const char usage[] =
     "  --commands        passes as standard input asks for them: see bench/forward/serve.c\n"
     "  --workers N       backends with --threads lanes each, for the command `mix` (1)\n";
 
+static enum precision precision_of(const char *text) {
+    static const enum precision known[] = {PRECISION_FLOAT32, PRECISION_BFLOAT16, PRECISION_INT8};
+    for (size_t i = 0; i < N_ITEMS(known); i++) {
+        if (!strcmp(text, precision_names[known[i]])) {
+            return known[i];
+        }
+    }
+    die("--precision", "float32, bfloat16 or int8 is expected");
+}
+
 static void parse_options(struct options *o, int argc, char **argv) {
-    static const struct option known[] = {
-        {"backend", required_argument, 0, 'b'}, {"threads", required_argument, 0, 't'},
-        {"isa", required_argument, 0, 'i'},     {"shape", required_argument, 0, 's'},
-        {"lengths", required_argument, 0, 'l'}, {"rows", required_argument, 0, 'r'},
-        {"seconds", required_argument, 0, 'S'}, {"csv", no_argument, 0, 'c'},
-        {"grid", no_argument, 0, 'g'},          {"all-rows", no_argument, 0, 'a'},
-        {"commands", no_argument, 0, 'C'},      {"workers", required_argument, 0, 'w'},
-        {"help", no_argument, 0, 'h'},          {0}};
+    static const struct option known[] = {{"backend", required_argument, 0, 'b'},
+                                          {"threads", required_argument, 0, 't'},
+                                          {"isa", required_argument, 0, 'i'},
+                                          {"shape", required_argument, 0, 's'},
+                                          {"lengths", required_argument, 0, 'l'},
+                                          {"rows", required_argument, 0, 'r'},
+                                          {"seconds", required_argument, 0, 'S'},
+                                          {"csv", no_argument, 0, 'c'},
+                                          {"grid", no_argument, 0, 'g'},
+                                          {"all-rows", no_argument, 0, 'a'},
+                                          {"commands", no_argument, 0, 'C'},
+                                          {"workers", required_argument, 0, 'w'},
+                                          {"precision", required_argument, 0, 'p'},
+                                          {"help", no_argument, 0, 'h'},
+                                          {0}};
     *o = (struct options){.backend = "cpu", .threads = 1, .workers = 1, .seconds = 1};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) >= 0;) {
         switch (c) {
@@ -58,6 +76,7 @@ static void parse_options(struct options *o, int argc, char **argv) {
         case 't': o->threads = parse_number(optarg, "--threads", 1024); break;
         case 'i': o->isa = optarg; break;
         case 's': add_shape(o, optarg); break;
+        case 'p': o->precision = precision_of(optarg); break;
         case 'l': o->lengths_file = optarg; break;
         case 'r': o->rows = parse_number(optarg, "--rows", 1 << 20); break;
         case 'S': o->seconds = strtod(optarg, NULL); break;
@@ -66,7 +85,8 @@ static void parse_options(struct options *o, int argc, char **argv) {
         case 'a': o->all_rows = true; break;
         case 'C': o->commands = true; break;
         case 'w': o->workers = parse_number(optarg, "--workers", MAX_WORKERS); break;
-        default: fputs(usage, c == 'h' ? stdout : stderr); exit(c == 'h' ? 0 : 2);
+        case 'h': fputs(usage, stdout); exit(0);
+        default: fputs("bench_forward: --help lists the options\n", stderr); exit(2);
         }
     }
     if (optind + 1 != argc) {

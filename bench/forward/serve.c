@@ -4,10 +4,12 @@
  *   time SECONDS    the loaded sequences as one batch, again and again: milliseconds of each call
  *   mix ROWS        all of them once, packed in their order, on all workers: milliseconds, batches
  *   output FILE     one pass; its floats into FILE
+ *   peak            GFLOP/s of multiply-adds on as many threads as all workers have, now
  * Workers of `mix` take the next batch from one counter, as a server's workers take it from the
  * queue. */
 #include "base/timing.h"
 #include "bench/common/commands.h"
+#include "bench/common/machine.h"
 #include "bench/common/timed.h"
 #include "bench/forward/engine.h"
 #include "kernels/backend.h"
@@ -26,6 +28,8 @@ struct load {
 struct session {
     struct engine g;
     struct load load;
+    const char *isa; // that the peak is measured with
+    int n_threads;
 };
 
 static void free_load(struct load *l) {
@@ -174,6 +178,8 @@ static void run_command(struct session *s, const struct command *c) {
     } else if (command_is(c, "rows")) {
         s->g.all_rows = c->words[1][0] == 'a';
         command_answer("%s rows", s->g.all_rows ? "all" : "first");
+    } else if (command_is(c, "peak")) {
+        command_answer("%.2f", machine_peak_gflops(s->isa, s->n_threads));
     } else if (command_is(c, "time")) {
         if (is_loaded(s, true)) {
             time_passes(s, c->words[1]);
@@ -187,12 +193,12 @@ static void run_command(struct session *s, const struct command *c) {
             run_mix(s, c->words[1]);
         }
     } else {
-        command_refuse("%s: load, rows, time, mix or output is expected", c->words[0]);
+        command_refuse("%s: load, rows, time, mix, output or peak is expected", c->words[0]);
     }
 }
 
 void run_commands(const struct options *o) {
-    struct session s = {0};
+    struct session s = {.isa = peak_isa(o), .n_threads = o->threads * o->workers};
     struct command c;
     const struct encoder_limits limits = {o->rows, o->rows < 512 ? o->rows : 512, 0, 0};
     engine_open(&s.g, o, &limits);

@@ -6,7 +6,6 @@
 #include "bench/common/machine.h"
 #include "bench/common/timed.h"
 #include "bench/forward/engine.h"
-#include "kernels/cpu/isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,16 +50,6 @@ static void run_shape(const struct engine *g, struct shape *s, int round) {
     for (int kind = 0; kind < N_OP_KINDS; kind++) {
         s->op_ms[kind][round] = (double)g->workers[0].times.ns[kind] / NS_PER_MS;
     }
-}
-
-/* The peak of the ISA that the backend chose; the reference is compared with it too. */
-static const char *peak_isa(const struct options *o) {
-    const struct cpu_isa *isa = NULL;
-    struct error err;
-    if (cpu_isa_find(&isa, o->isa ? o->isa : getenv("BERTH_CPU_ISA"), &err)) {
-        die("--isa", err.text);
-    }
-    return isa->name;
 }
 
 static int run_rounds(const struct engine *g, const struct options *o, struct shape *shapes) {

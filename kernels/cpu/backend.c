@@ -18,9 +18,10 @@ static struct cpu_backend *cpu_of(struct backend *be) {
 static void free_workspace(struct cpu_lane *ln) {
     cpu_floats_free(ln->packed);
     cpu_floats_free(ln->chunk);
+    cpu_floats_free(ln->rows);
     cpu_floats_free(ln->attend);
     cpu_floats_free(ln->residual);
-    ln->packed = ln->chunk = ln->attend = ln->residual = NULL;
+    ln->packed = ln->chunk = ln->rows = ln->attend = ln->residual = NULL;
 }
 
 static void destroy(struct backend *be) {
@@ -56,18 +57,27 @@ static void tensor_destroy(struct backend *be, struct tensor *t) {
     memset(t, 0, sizeof(*t));
 }
 
+/* Room for m rows of k values packed: in fp32, the most words that any precision needs, but for what
+ * fills up rows and blocks. */
+static size_t packed_room(size_t m, size_t k) {
+    const size_t rows = m + GEMM_MAX_PAD, blocks = k / GEMM_KC + 1;
+    return rows * (k + blocks * (GEMM_MAX_PAD / 4 + 2)) + GEMM_SLACK;
+}
 static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane *ln,
                                   struct error *err) {
     const struct pass_limits *l = &cpu->limits;
     const size_t few = (size_t)COLUMNS_ROWS_PER_LANE * (size_t)cpu->base.n_lanes;
     const size_t rows = few > PANEL_ROWS ? few : PANEL_ROWS, hidden = (size_t)l->hidden;
     const size_t widest = hidden > GEMM_KC ? hidden : GEMM_KC;
+    const size_t inner = (size_t)l->intermediate; // of a few rows, columns cut
+    const size_t packed = packed_room(rows, widest), packed_few = packed_room(few, inner);
     free_workspace(ln);
-    ln->packed = cpu_floats(rows * widest + GEMM_SLACK);
-    ln->chunk = cpu_floats((size_t)PANEL_ROWS * GEMM_KC + GEMM_SLACK);
+    ln->packed = cpu_floats(packed > packed_few ? packed : packed_few);
+    ln->chunk = cpu_floats(packed_room(PANEL_ROWS, GEMM_KC));
+    ln->rows = cpu_floats((size_t)PANEL_ROWS * GEMM_KC + TENSOR_SLACK);
     ln->attend = cpu_floats(cpu->isa->attend_floats(l->max_seq_len, cpu->max_head_dim));
     ln->residual = cpu_floats(few * hidden + TENSOR_SLACK);
-    if (!ln->packed || !ln->chunk || !ln->attend || !ln->residual) {
+    if (!ln->packed || !ln->chunk || !ln->rows || !ln->attend || !ln->residual) {
         return error_set(err, STATUS_NO_MEMORY, "no memory for a lane's workspace");
     }
     return STATUS_OK;
@@ -207,6 +217,22 @@ static void make_lanes(struct cpu_backend *cpu, int n_lanes) {
     }
 }
 
+/* int8 is there on every level; bf16 needs instructions of its own. With AUTO it takes tiles: on
+ * vectors it is no faster than fp32 by much. */
+static void choose_kernels(struct cpu_backend *cpu, const struct cpu_level *level,
+                           enum precision precision) {
+    const bool bfloat = precision == PRECISION_BFLOAT16 ||
+                        (precision == PRECISION_AUTO && level->has_tiles);
+    cpu->isa = level->isa;
+    cpu->gemm = level->isa->gemm;
+    if (precision == PRECISION_INT8) {
+        cpu->gemm = level->int8;
+    } else if (bfloat && level->bfloat16) {
+        cpu->gemm = level->bfloat16;
+    }
+    cpu->base.dtype = cpu->gemm->dtype;
+}
+
 enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
                                struct error *err) {
     if (opt->n_lanes < 1) {
@@ -221,13 +247,15 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
                                  .n_slots = CPU_SLOTS};
     make_lanes(cpu, opt->n_lanes);
     enum status s = cpu->lane ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for lanes");
-    s = s ? s : cpu_isa_find(&cpu->isa, opt->isa ? opt->isa : getenv("BERTH_CPU_ISA"), err);
+    const struct cpu_level *level = NULL;
+    s = s ? s : cpu_level_find(&level, opt->isa ? opt->isa : getenv("BERTH_CPU_ISA"), err);
     s = s ? s : lanes_create(&cpu->lanes, opt->n_lanes, opt->first_core, err);
     if (s) {
         destroy(&cpu->base);
         return s;
     }
-    snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s", cpu->isa->name, opt->n_lanes,
+    choose_kernels(cpu, level, opt->precision);
+    snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s", level->name, opt->n_lanes,
              opt->n_lanes == 1 ? "" : "s");
     *out = &cpu->base;
     return STATUS_OK;

@@ -31,8 +31,9 @@ struct cpu_lane {
     enum unsettled unsettled;
     uint64_t ticks[N_OP_KINDS], last_tick;
     /* Workspace, from reserve(). */
-    float *packed;   // a panel's x
+    float *packed;   // a panel's x, in words of any precision
     float *chunk;    // a panel's piece of the FFN's hidden layer, packed
+    float *rows;     // the same not packed, [PANEL_ROWS, GEMM_KC], where the product cannot pack it
     float *attend;   // one head
     float *residual; // [few rows, hidden]: own copy of x inside layer_rest(), columns cut
 };
@@ -50,6 +51,7 @@ enum { CPU_SLOTS = 2 }; // the second is for what interrupts the first
 struct cpu_backend {
     struct backend base;
     const struct cpu_isa *isa;
+    const struct gemm_kernel *gemm; // of the backend's precision
     struct lanes *lanes;
     struct cpu_lane *lane; // [n_lanes]
     struct pass_limits limits;
