@@ -134,6 +134,12 @@ const struct setting config_settings[] = {
         "inputs", "max_batch_requests of mode padded."),
     DOUBLE("batching.padded_max_wait_ms", batching.padded_max_wait_ms, "5", 0, 60e3, "ms",
            "max_wait_ms of mode padded."),
+    STRING(
+        "batching.record", batching.record, "",
+        "File for lengths and arrival times, for berth tune; texts are never in it. Empty: none."),
+    INT64("batching.record_max_bytes", batching.record_max_bytes, "268435456", 4096,
+          INT64_C(1) << 40, "bytes",
+          "The largest that file may become; what comes then is counted."),
 
     NAMED(SETTING_ENUM, "log.level", log.level, "info", log_levels,
           "The least that is logged; JSON lines on stderr."),
