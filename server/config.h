@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "batching/policy.h"
+#include "kernels/backend.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,6 +47,7 @@ struct config {
         int workers;     // 0: auto
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
+        enum precision precision;
         bool pin;
         bool deterministic;      // nothing is chosen by timing
         char tuning_cache[1024]; // "": in the user's folder for caches; "off": none

@@ -89,6 +89,9 @@ const struct setting config_settings[] = {
         "Threads of each worker; 0: the cores there are, shared out, at most 16 a worker."),
     STRING("compute.isa", compute.isa, "",
            "Instruction set, such as baseline or avx2; empty: the best this CPU has."),
+    NAMED(SETTING_ENUM, "compute.precision", compute.precision, "float32", precision_names,
+          "What products are computed in; auto is bfloat16 where the CPU has AMX, else float32. "
+          "Try int8 with `berth models check` first."),
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),
