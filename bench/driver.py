@@ -4,9 +4,20 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 START_S, ANSWER_S, END_S = 180, 900, 10
+
+
+def find_program(*path):
+    """bench/PATH of build-release or build, whichever was built last."""
+    found = [os.path.join(ROOT, build, "bench", *path) for build in ("build-release", "build")]
+    found = [program for program in found if os.path.exists(program)]
+    if not found:
+        sys.exit(f"bench: {path[-1]} is not built; this builds it: meson setup build && ninja -C build")
+    return max(found, key=os.path.getmtime)
 
 
 class EngineFailed(Exception):
