@@ -28,7 +28,8 @@ struct batcher {
     int n_free_workers;          // inside batcher_next()
     int64_t last_batch_id, n_expired;
     bool closed;
-    atomic_bool may_interrupt; // policy.interrupt and something waits: read without the lock
+    atomic_bool interrupts;    // policy.interrupt; this and the next are read without the lock
+    atomic_bool may_interrupt; // and something waits
 };
 
 static enum status make_condition(pthread_cond_t *c, struct error *err) {
@@ -62,7 +63,7 @@ static struct batch_limits limits_of(const struct policy_config *p, int max_seq_
     return most;
 }
 
-static struct batch_limits reserved(const struct batcher_config *cfg) {
+struct batch_limits batcher_limits(const struct batcher_config *cfg) {
     struct batch_limits l =
         limits_of(&cfg->queues.policy, cfg->queues.max_seq_len, cfg->queues.max_queued_jobs);
     l.max_rows = cfg->reserve_tokens > l.max_rows ? cfg->reserve_tokens : l.max_rows;
@@ -80,10 +81,11 @@ enum status batcher_create(struct batcher **out, const struct batcher_config *cf
     }
     *queues_cost(b->queues) = cfg->cost;
     b->pad_token_id = cfg->pad_token_id;
-    b->limits = reserved(cfg);
+    b->limits = batcher_limits(cfg);
     b->policy = cfg->queues.policy;
     b->max_seq_len = cfg->queues.max_seq_len;
     b->max_queued_jobs = cfg->queues.max_queued_jobs;
+    atomic_init(&b->interrupts, cfg->queues.policy.interrupt);
     atomic_init(&b->may_interrupt, false);
     s = make_condition(&b->work, err);
     if (s) {
@@ -237,6 +239,10 @@ enum status batcher_next(struct batcher *b, int worker, struct batch *out) {
     return s;
 }
 
+bool batcher_interrupts(struct batcher *b) {
+    return atomic_load_explicit(&b->interrupts, memory_order_relaxed);
+}
+
 bool batcher_interrupt(struct batcher *b, int worker, int layers_left, int n_layers,
                        struct batch *out) {
     if (!atomic_load_explicit(&b->may_interrupt, memory_order_relaxed)) {
@@ -295,6 +301,7 @@ enum status batcher_configure(struct batcher *b, const struct policy_config *pol
     s = queues_configure(b->queues, policy, err);
     if (!s) {
         b->policy = *policy;
+        atomic_store(&b->interrupts, policy->interrupt);
         note_waiting(b);
         pthread_cond_broadcast(&b->work); // waits and caps may be others
     }

@@ -18,6 +18,8 @@ struct batcher_config {
 MUST_CHECK enum status batcher_create(struct batcher **out, const struct batcher_config *cfg,
                                       struct error *err);
 void batcher_destroy(struct batcher *b); // takes NULL; no job may be queued and no worker inside
+/* What batcher_batch_limits() will say: devices are made, and timed, before the batcher. */
+struct batch_limits batcher_limits(const struct batcher_config *cfg);
 /* The batch that holds the largest thing the policy may choose: for batch_init(). */
 struct batch_limits batcher_batch_limits(const struct batcher *b);
 /* Queues all `n` jobs, each in the smallest bucket that holds it, or none of them; the batcher
@@ -32,6 +34,8 @@ MUST_CHECK enum status batcher_submit(struct batcher *b, struct job *const *jobs
  * STATUS_TIMEOUT, on this thread, without the lock. STATUS_UNAVAILABLE: closed and empty, the
  * worker may go. worker: 0 <= worker < n_workers. */
 MUST_CHECK enum status batcher_next(struct batcher *b, int worker, struct batch *out);
+/* Whether the policy in force lets batches be interrupted. */
+bool batcher_interrupts(struct batcher *b);
 /* At a layer border: true when something urgent should run first; it is then in `out`. */
 bool batcher_interrupt(struct batcher *b, int worker, int layers_left, int n_layers,
                        struct batch *out);

@@ -165,7 +165,7 @@ static enum status read_line(char line[MAX_LINE], FILE *in, struct error *err) {
 
 static enum status read_arrivals(struct trace *out, FILE *in, int64_t *line_number,
                                  struct error *err) {
-    char line[MAX_LINE], *fields[MAX_COLUMNS];
+    char line[MAX_LINE], *fields[MAX_COLUMNS] = {NULL};
     int n_columns = 0;
     enum status s = read_line(line, in, err);
     if (s == STATUS_UNAVAILABLE) {

@@ -27,10 +27,15 @@ void head_default(struct lane *ln, const struct tensor *logits, const struct ten
                   const struct tensor *scratch, const struct head_weights *w);
 
 MUST_CHECK enum status reference_backend_create(struct backend **out, struct error *err);
+/* What products are computed in; everything else is fp32. AUTO: bf16 where AMX is there, else fp32.
+ * A precision that this CPU has no instruction for becomes fp32: backend.dtype tells. */
+enum precision { PRECISION_FLOAT32, PRECISION_BFLOAT16, PRECISION_INT8, PRECISION_AUTO };
+extern const char *const precision_names[PRECISION_AUTO + 1]; // as in the configuration
 struct cpu_options {
     int n_lanes;     // threads of a pass, the caller's among them; at least 1
     int first_core;  // of those allowed, the one that lane 0 is pinned to; -1: not pinned
-    const char *isa; // "baseline", "avx2"; NULL: the best that this CPU has, or BERTH_CPU_ISA
+    const char *isa; // "baseline", "avx2", ...; NULL: the best that this CPU has, or BERTH_CPU_ISA
+    enum precision precision;
 };
 MUST_CHECK enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
                                           struct error *err);

@@ -27,6 +27,13 @@ const char *const op_kind_names[N_OP_KINDS] = {
     [OP_LAYERNORM] = "layernorm", [OP_HEAD] = "head", [OP_WAIT] = "wait",
 };
 
+const char *const precision_names[PRECISION_AUTO + 1] = {
+    [PRECISION_FLOAT32] = "float32",
+    [PRECISION_BFLOAT16] = "bfloat16",
+    [PRECISION_INT8] = "int8",
+    [PRECISION_AUTO] = "auto",
+};
+
 void backend_destroy(struct backend *be) {
     if (be) {
         be->fn->destroy(be);

@@ -3,6 +3,7 @@
  * likes them (packed, cast, uploaded), and read-only once made. */
 #ifndef BERTH_KERNELS_TYPES_H
 #define BERTH_KERNELS_TYPES_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __cplusplus
@@ -39,11 +40,12 @@ struct norm_weight;   // LayerNorm's gamma, beta, eps
 struct table_weight;  // embedding rows
 
 /* One block of output columns of a linear_weight: Q, K and V make one of three. Each weight and
- * bias element is multiplied by `scale`. */
+ * bias element is multiplied by `scale`. `exact`: in fp32, whatever the backend's precision is. */
 struct linear_part {
     struct host_tensor weight; // [n, k]
     struct host_tensor bias;   // [1, n]; data NULL: zeros
     float scale;
+    bool exact;
 };
 struct embedding_weights {
     struct table_weight *words;     // [vocab, hidden]

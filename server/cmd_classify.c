@@ -231,7 +231,7 @@ static enum status classify_all(struct classify *c, struct lines *in, struct err
 static enum status run(struct classify *c, const struct options *opt, struct metrics *metrics,
                        struct error *err) {
     const size_t max_line = (size_t)c->cfg->server.max_body_bytes;
-    enum status s = engine_open(&c->engine, c->cfg, metrics, err);
+    enum status s = engine_open_unmeasured(&c->engine, c->cfg, metrics, err);
     if (s) {
         return s;
     }

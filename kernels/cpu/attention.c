@@ -55,7 +55,7 @@ static void pack_queries(float *out, const float *q, int64_t ld, int n, int head
 /* A group of g dims to [len][g], a vector at a time: what a store writes too much, the next one
  * overwrites. Not beyond `room`, where other lanes may be writing. */
 static void pack_value_group(float *out, const float *v, int64_t ld, int len, int g, int room) {
-    enum { PER_GROUP = (GEMM_MR + VEC - 1) / VEC };
+    enum { PER_GROUP = (MR + VEC - 1) / VEC };
     for (int s = 0; s < len; s++, out += g, v += ld) {
         for (int p = 0; p < PER_GROUP && p * VEC < g; p++) {
             const int at = p * VEC;
@@ -68,7 +68,7 @@ static void pack_value_group(float *out, const float *v, int64_t ld, int len, in
     }
 }
 static void pack_values(float *out, const struct attend *a) {
-    const int n_groups = gemm_groups(a->head_dim);
+    const int n_groups = gemm_groups(a->head_dim, MR);
     for (int i = 0; i < n_groups; i++) {
         const int d = gemm_group_begin(a->head_dim, n_groups, i);
         const int g = gemm_group_begin(a->head_dim, n_groups, i + 1) - d;
@@ -78,7 +78,7 @@ static void pack_values(float *out, const struct attend *a) {
 
 /* out [m][NR] = x times w, x in groups of rows, k long. */
 static void tiles_run(float *out, const float *x, const float *w, int m, int k) {
-    const int n_groups = gemm_groups(m);
+    const int n_groups = gemm_groups(m, MR);
     for (int i = 0; i < n_groups; i++) {
         const int r = gemm_group_begin(m, n_groups, i);
         const int rows = gemm_group_begin(m, n_groups, i + 1) - r;

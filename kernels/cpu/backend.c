@@ -1,7 +1,8 @@
 /* backend.c - the CPU backend's life: ISA, lanes, tensors, workspace, and a pass.
- * One slot: batch_submit() runs the whole pass, the caller being lane 0. Times are taken in ticks
- * of the CPU's counter and turned into nanoseconds by the pass's own length in both, so nothing is
- * calibrated. */
+ * batch_submit() runs its program at once, the caller being lane 0. A pass may be submitted in
+ * pieces, and the other slot's pass between two of them: the lanes' workspace holds nothing from
+ * one piece to the next. Times are taken in ticks of the CPU's counter and turned into nanoseconds
+ * by the pass's own length in both, so nothing is calibrated. */
 #include "base/timing.h"
 #include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
@@ -17,9 +18,10 @@ static struct cpu_backend *cpu_of(struct backend *be) {
 static void free_workspace(struct cpu_lane *ln) {
     cpu_floats_free(ln->packed);
     cpu_floats_free(ln->chunk);
+    cpu_floats_free(ln->rows);
     cpu_floats_free(ln->attend);
     cpu_floats_free(ln->residual);
-    ln->packed = ln->chunk = ln->attend = ln->residual = NULL;
+    ln->packed = ln->chunk = ln->rows = ln->attend = ln->residual = NULL;
 }
 
 static void destroy(struct backend *be) {
@@ -29,8 +31,10 @@ static void destroy(struct backend *be) {
         free_workspace(&cpu->lane[i]);
     }
     free(cpu->lane);
-    free(cpu->plan.cut[AXIS_TOKENS]);
-    free(cpu->plan.cut[AXIS_SEQS]);
+    for (int slot = 0; slot < CPU_SLOTS; slot++) {
+        free(cpu->pass[slot].plan.cut[AXIS_TOKENS]);
+        free(cpu->pass[slot].plan.cut[AXIS_SEQS]);
+    }
     free(cpu);
 }
 
@@ -53,18 +57,27 @@ static void tensor_destroy(struct backend *be, struct tensor *t) {
     memset(t, 0, sizeof(*t));
 }
 
+/* Room for m rows of k values packed: in fp32, the most words that any precision needs, but for what
+ * fills up rows and blocks. */
+static size_t packed_room(size_t m, size_t k) {
+    const size_t rows = m + GEMM_MAX_PAD, blocks = k / GEMM_KC + 1;
+    return rows * (k + blocks * (GEMM_MAX_PAD / 4 + 2 * GEMM_MAX_GROUPS)) + GEMM_SLACK;
+}
 static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane *ln,
                                   struct error *err) {
     const struct pass_limits *l = &cpu->limits;
     const size_t few = (size_t)COLUMNS_ROWS_PER_LANE * (size_t)cpu->base.n_lanes;
     const size_t rows = few > PANEL_ROWS ? few : PANEL_ROWS, hidden = (size_t)l->hidden;
     const size_t widest = hidden > GEMM_KC ? hidden : GEMM_KC;
+    const size_t inner = (size_t)l->intermediate; // of a few rows, columns cut
+    const size_t packed = packed_room(rows, widest), packed_few = packed_room(few, inner);
     free_workspace(ln);
-    ln->packed = cpu_floats(rows * widest + GEMM_SLACK);
-    ln->chunk = cpu_floats((size_t)PANEL_ROWS * GEMM_KC + GEMM_SLACK);
+    ln->packed = cpu_floats(packed > packed_few ? packed : packed_few);
+    ln->chunk = cpu_floats(packed_room(PANEL_ROWS, GEMM_KC));
+    ln->rows = cpu_floats((size_t)PANEL_ROWS * GEMM_KC + TENSOR_SLACK);
     ln->attend = cpu_floats(cpu->isa->attend_floats(l->max_seq_len, cpu->max_head_dim));
     ln->residual = cpu_floats(few * hidden + TENSOR_SLACK);
-    if (!ln->packed || !ln->chunk || !ln->attend || !ln->residual) {
+    if (!ln->packed || !ln->chunk || !ln->rows || !ln->attend || !ln->residual) {
         return error_set(err, STATUS_NO_MEMORY, "no memory for a lane's workspace");
     }
     return STATUS_OK;
@@ -92,9 +105,11 @@ static enum status reserve(struct backend *be, const struct pass_limits *limits,
 
 static void batch_begin(struct backend *be, int slot, const struct token_batch *batch) {
     struct cpu_backend *cpu = cpu_of(be);
-    assert(slot == 0 && !cpu->batch && cpu->limits.hidden > 0);
-    cpu->batch = batch;
-    plan_make(&cpu->plan, batch, be->n_lanes, &cpu->costs);
+    struct cpu_pass *pass = &cpu->pass[slot];
+    assert(slot >= 0 && slot < CPU_SLOTS && !pass->batch && cpu->limits.hidden > 0);
+    const struct plan plan = pass->plan; // owns its cuts
+    *pass = (struct cpu_pass){.plan = plan, .batch = batch};
+    plan_make(&pass->plan, batch, be->n_lanes, &cpu->costs);
 }
 
 static void run_lane(void *arg, int index) {
@@ -107,31 +122,39 @@ static void run_lane(void *arg, int index) {
     lanes_barrier(cpu->lanes); // no mark: past it the caller reads the ticks
 }
 
+static void add_ticks(struct cpu_backend *cpu, struct cpu_pass *pass) {
+    for (int i = 0; i < cpu->base.n_lanes; i++) {
+        for (int kind = 0; kind < N_OP_KINDS; kind++) {
+            pass->op_ticks[kind] += cpu->lane[i].ticks[kind];
+        }
+    }
+}
+
 static void batch_submit(struct backend *be, int slot, program_fn *program, const void *arg) {
     struct cpu_backend *cpu = cpu_of(be);
-    assert(slot == 0 && cpu->batch);
+    struct cpu_pass *pass = &cpu->pass[slot];
+    assert(slot >= 0 && slot < CPU_SLOTS && pass->batch);
+    cpu->plan = pass->plan, cpu->batch = pass->batch;
     cpu->program = program, cpu->program_arg = arg;
     const int64_t start_ns = time_now_ns();
     const uint64_t start = cpu_ticks();
     lanes_run(cpu->lanes, run_lane, cpu);
-    cpu->pass_ticks = cpu_ticks() - start;
-    cpu->ns_per_tick =
-        (double)(time_now_ns() - start_ns) / (double)(cpu->pass_ticks ? cpu->pass_ticks : 1);
+    pass->ticks += cpu_ticks() - start;
+    pass->ns += time_now_ns() - start_ns;
+    add_ticks(cpu, pass);
 }
 
 /* Means over the lanes. What a lane did not spend in an op it has waited: for its start, at the
  * last barrier. */
-static void report_times(const struct cpu_backend *cpu, struct op_times *times) {
+static void report_times(const struct cpu_backend *cpu, const struct cpu_pass *pass,
+                         struct op_times *times) {
     const int n_lanes = cpu->base.n_lanes;
-    const double ns = cpu->ns_per_tick / n_lanes;
-    double waited = (double)cpu->pass_ticks * n_lanes;
+    const double ns = (double)pass->ns / (double)(pass->ticks ? pass->ticks : 1) / n_lanes;
+    double waited = (double)pass->ticks * n_lanes;
     for (int kind = 0; kind < N_OP_KINDS; kind++) {
-        uint64_t ticks = 0;
-        for (int i = 0; i < n_lanes; i++) {
-            ticks += cpu->lane[i].ticks[kind];
-        }
-        waited -= kind == OP_WAIT ? 0 : (double)ticks;
-        times->ns[kind] = (int64_t)((double)ticks * ns);
+        const double ticks = (double)pass->op_ticks[kind];
+        waited -= kind == OP_WAIT ? 0 : ticks;
+        times->ns[kind] = (int64_t)(ticks * ns);
     }
     times->ns[OP_WAIT] = waited > 0 ? (int64_t)(waited * ns) : 0;
 }
@@ -139,11 +162,12 @@ static void report_times(const struct cpu_backend *cpu, struct op_times *times) 
 static bool batch_end(struct backend *be, int slot, bool wait, enum status *status,
                       struct op_times *times, struct error *err) {
     struct cpu_backend *cpu = cpu_of(be);
-    assert(slot == 0 && cpu->batch);
-    cpu->batch = NULL;
+    struct cpu_pass *pass = &cpu->pass[slot];
+    assert(slot >= 0 && slot < CPU_SLOTS && pass->batch);
+    pass->batch = NULL;
     *status = STATUS_OK;
     if (times) {
-        report_times(cpu, times);
+        report_times(cpu, pass, times);
     }
     return true;
 }
@@ -186,9 +210,27 @@ static void make_lanes(struct cpu_backend *cpu, int n_lanes) {
             cpu->lane[i].cpu = cpu;
         }
     }
-    for (int axis = 0; axis < 2; axis++) {
-        cpu->plan.cut[axis] = xcalloc((size_t)n_lanes + 1, sizeof(int));
+    for (int slot = 0; slot < CPU_SLOTS; slot++) {
+        for (int axis = 0; axis < 2; axis++) {
+            cpu->pass[slot].plan.cut[axis] = xcalloc((size_t)n_lanes + 1, sizeof(int));
+        }
     }
+}
+
+/* int8 is there on every level; bf16 needs instructions of its own. With AUTO it takes tiles: on
+ * vectors it is no faster than fp32 by much. */
+static void choose_kernels(struct cpu_backend *cpu, const struct cpu_level *level,
+                           enum precision precision) {
+    const bool bfloat = precision == PRECISION_BFLOAT16 ||
+                        (precision == PRECISION_AUTO && level->has_tiles);
+    cpu->isa = level->isa;
+    cpu->gemm = level->isa->gemm;
+    if (precision == PRECISION_INT8) {
+        cpu->gemm = level->int8;
+    } else if (bfloat && level->bfloat16) {
+        cpu->gemm = level->bfloat16;
+    }
+    cpu->base.dtype = cpu->gemm->dtype;
 }
 
 enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
@@ -202,16 +244,18 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
                                  .detail = cpu->detail,
                                  .dtype = DTYPE_F32,
                                  .n_lanes = opt->n_lanes,
-                                 .n_slots = 1};
+                                 .n_slots = CPU_SLOTS};
     make_lanes(cpu, opt->n_lanes);
     enum status s = cpu->lane ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for lanes");
-    s = s ? s : cpu_isa_find(&cpu->isa, opt->isa ? opt->isa : getenv("BERTH_CPU_ISA"), err);
+    const struct cpu_level *level = NULL;
+    s = s ? s : cpu_level_find(&level, opt->isa ? opt->isa : getenv("BERTH_CPU_ISA"), err);
     s = s ? s : lanes_create(&cpu->lanes, opt->n_lanes, opt->first_core, err);
     if (s) {
         destroy(&cpu->base);
         return s;
     }
-    snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s", cpu->isa->name, opt->n_lanes,
+    choose_kernels(cpu, level, opt->precision);
+    snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s", level->name, opt->n_lanes,
              opt->n_lanes == 1 ? "" : "s");
     *out = &cpu->base;
     return STATUS_OK;

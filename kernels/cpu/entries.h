@@ -3,10 +3,12 @@
 #define BERTH_KERNELS_CPU_ENTRIES_H
 #include "kernels/kernels.h"
 
-/* weights.c */
+/* weights_linear.c */
 enum status cpu_linear_create(struct backend *be, struct linear_weight **out,
                               const struct linear_part *parts, int n_parts, struct error *err);
 void cpu_linear_destroy(struct backend *be, struct linear_weight *w);
+
+/* weights.c */
 enum status cpu_norm_create(struct backend *be, struct norm_weight **out,
                             const struct host_tensor *gamma, const struct host_tensor *beta,
                             float eps, struct error *err);

@@ -1,11 +1,22 @@
-/* gemm.h - y = activation(x * W^T + bias + residual) in fp32, one thread, both operands packed.
+/* gemm.h - y = activation(x * W^T + bias + residual), one thread, both operands packed; in fp32, in
+ * bf16 and in int8, one gemm_kernel for each precision and instruction set.
  *
+ * Words: an operand is kept in words of 32 bits: one float, two bf16, or four 8-bit integers, so
+ * that a step of the inner loop is the same for all: a word of x for each row against a vector of
+ * words of W. Within a block of K, `lanes` words stand side by side that hold every lanes-th value:
+ * byte j of word i of chunk c is k = (c * per_word + j) * lanes + i. So packing needs no shuffles.
+ * The last chunk is filled with zeros (fp32, one value a word, has no filling).
  * W, once, at load: K is cut into blocks of GEMM_KC (the last is shorter), N into panels of `nr`
- * columns (the last filled with zeros). A panel of a block is [block's k][nr], and the panels of a
+ * columns (the last filled with zeros). A panel of a block is [words][nr], and the panels of a
  * block stand one after another, so that the kernel reads W as one stream.
- * x, for each panel of rows: m rows are cut into the fewest groups of at most GEMM_MR, as even as
- * possible (16 = 5 + 5 + 6). In the block that begins at k0, kb long, which begins at float k0 * m,
- * the group that begins at row r begins at float r * kb and is [kb][rows of the group].
+ * x, for each panel of rows and each block: m rows are cut into the fewest groups of at most MR
+ * (vec.h), as even as possible (16 = 5 + 5 + 6); the group that begins at row r begins at word
+ * r * words and is [words][rows of the group]. For AMX: [rows][words]. int8: scales and offsets go
+ * before, [groups of values][rows].
+ * int8: blocks are cut into groups of `scaled` values. A row's group of x is offset + scale * q, q in
+ * 0..255, from its own least and largest value (0 among them); a column's group of W is scale * q,
+ * q in -127..127. Sums of products are exact integers. Columns of W know the sums of their q, which
+ * is what the offset is multiplied by.
  * The order of sums over k depends on GEMM_KC alone: a row gets the same bits in any company. */
 #ifndef BERTH_KERNELS_CPU_GEMM_H
 #define BERTH_KERNELS_CPU_GEMM_H
@@ -13,15 +24,34 @@
 #include <stdbool.h>
 
 enum {
-    GEMM_MR = 6,   // rows of a tile: 6 x 2 vectors of sums leave room for W and x in 16 registers
-    GEMM_KC = 384, // a multiple of every nr
-    GEMM_MAX_NR = 32, // of any ISA
-    GEMM_SLACK = 16,  // floats that a packed x needs behind its last
+    GEMM_KC = 384,     // a multiple of every nr, and of every chunk
+    GEMM_MAX_NR = 32,  // of any ISA
+    GEMM_MAX_PAD = 64, // values that fill up a block, one byte each
+    GEMM_MAX_GROUPS = 4, // of a block, with scales of their own
+    GEMM_SLACK = 16,   // words that a packed x needs behind its last
+};
+
+struct gemm;
+struct gemm_kernel {
+    enum dtype dtype; // of the operands
+    int nr;           // columns of a weight panel
+    int per_word;     // values: 1, 2 or 4
+    int lanes;        // of a chunk; 1 for fp32
+    int scaled; // int8: values that share a scale; a multiple of a chunk, and divides GEMM_KC
+    /* Two products of neighbours are added in 16 bits, which |q0 + q1| <= 128 keeps in bounds. */
+    bool pairs_saturate;
+    bool packs_result; // takes gemm.y_packed
+    size_t (*packed_words)(int m, int k);
+    /* Packs one k block of m rows. */
+    void (*pack_rows)(void *out, const float *x, int64_t ldx, int m, int k);
+    void (*run)(const struct gemm *g);
 };
 
 struct linear_weight {
-    float *data; // owned, huge pages
-    float *bias; // [n_padded], owned
+    const struct gemm_kernel *kernel; // that it is packed for
+    void *data;                       // owned, huge pages
+    float *bias;                      // [n_padded], owned
+    float *scales, *sums;             // int8: [groups of K][n_padded], owned; sums are of q
     int n, k, n_padded;
 };
 
@@ -29,15 +59,15 @@ struct linear_weight {
  * bias (+ residual), later blocks add to y, the last one of W ends with the activation. */
 struct gemm {
     const struct linear_weight *w;
-    const float *x; // packed, from block b0 on
-    float *y;       // rows; or, when y_packed, the next product's x from block y_block on
+    const void *x; // packed, from block b0 on
+    float *y;      // rows; or, when y_packed, the next product's x; from block y_block of N on
     int64_t ldy;
     const float *residual; // NULL: none
     int64_t ld_residual;
     int m, n0, n1; // n0 is a multiple of nr; so is n1, or it is n
     int b0, b1;
     enum activation activation;
-    bool y_packed;
+    bool y_packed; // fp32 alone
     int y_block;
 };
 
@@ -47,9 +77,14 @@ static inline int gemm_blocks(const struct linear_weight *w) {
 static inline int gemm_block_len(int k, int k0) {
     return k - k0 < GEMM_KC ? k - k0 : GEMM_KC;
 }
+/* Words of k values. */
+static inline int gemm_words(const struct gemm_kernel *kernel, int k) {
+    const int chunk = kernel->per_word * kernel->lanes;
+    return (k + chunk - 1) / chunk * kernel->lanes;
+}
 /* Rows [group_begin(i), group_begin(i + 1)) of m are group i. */
-static inline int gemm_groups(int m) {
-    return (m + GEMM_MR - 1) / GEMM_MR;
+static inline int gemm_groups(int m, int mr) {
+    return (m + mr - 1) / mr;
 }
 static inline int gemm_group_begin(int m, int n_groups, int i) {
     return (int)((int64_t)m * i / n_groups);

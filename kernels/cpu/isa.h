@@ -1,6 +1,7 @@
-/* isa.h - the seam between instruction sets: one table of kernels an ISA, all made from the same
- * sources (gemm.c, attention.c, rowwise.c), each compiled once an ISA with CPU_ISA as its suffix.
- * A new ISA is a row in meson.build, a width in vec.h and a line in isa.c. */
+/* isa.h - the seam between instruction sets. The fp32 kernels (gemm.c, attention.c, rowwise.c) are
+ * compiled once for each vector width, the products of other precisions (gemm.c, gemm_amx.c) once
+ * for each instruction that makes them fast, all with CPU_ISA as their suffix. A level joins what
+ * goes together on one CPU; a new one is a row in meson.build and in isa.c. */
 #ifndef BERTH_KERNELS_CPU_ISA_H
 #define BERTH_KERNELS_CPU_ISA_H
 #include "base/status.h"
@@ -40,11 +41,9 @@ struct embed {
     const struct norm_weight *norm;
 };
 
-struct cpu_isa {
-    const char *name;
-    int nr; // columns of a weight panel
-    void (*pack_rows)(float *out, const float *x, int64_t ldx, int m, int k);
-    void (*gemm)(const struct gemm *g);
+struct cpu_isa { // what is computed in fp32, whatever the precision of products
+    const char *name; // of the vectors: "avx2"
+    const struct gemm_kernel *gemm;
     size_t (*attend_floats)(int len, int head_dim);
     void (*attend)(const struct attend *a);
     void (*embed)(const struct embed *e);
@@ -53,11 +52,19 @@ struct cpu_isa {
                       const struct norm_weight *w, int rows);
     void (*mean)(float *out, const float *x, int64_t ldx, int rows, int cols);
 };
+struct cpu_level {
+    const char *name;
+    bool has_tiles;    // AMX: bf16 is much faster than fp32
+    bool by_name_only; // emulated, for tests: never chosen, and not told
+    bool (*is_supported)(void);
+    const struct cpu_isa *isa;
+    const struct gemm_kernel *int8, *bfloat16; // bfloat16 NULL: not here
+};
 
 /* `name`, or the best that this CPU has when it is NULL. Errors: STATUS_INVALID, naming what there
  * is. */
-MUST_CHECK enum status cpu_isa_find(const struct cpu_isa **out, const char *name,
-                                    struct error *err);
+MUST_CHECK enum status cpu_level_find(const struct cpu_level **out, const char *name,
+                                      struct error *err);
 
 /* Inside the per-ISA sources: ISA(gemm) is gemm_avx2 and so on. */
 #ifdef CPU_ISA
@@ -65,7 +72,6 @@ MUST_CHECK enum status cpu_isa_find(const struct cpu_isa **out, const char *name
 #define ISA_JOIN(name, suffix) ISA_JOIN_(name, suffix)
 #define ISA(name) ISA_JOIN(name, CPU_ISA)
 void ISA(pack_rows)(float *out, const float *x, int64_t ldx, int m, int k);
-void ISA(gemm)(const struct gemm *g);
 void ISA(gemm_tile)(float *y, const float *x, const float *w, int rows, int k);
 size_t ISA(attend_floats)(int len, int head_dim);
 void ISA(attend)(const struct attend *a);

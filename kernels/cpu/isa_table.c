@@ -1,16 +1,14 @@
-/* isa_table.c - one ISA's kernels as a table; compiled once an ISA, like what it lists. */
+/* isa_table.c - the fp32 kernels of one vector width as a table; compiled like what it lists. */
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/vec.h"
 
-#define QUOTE_(x) #x
-#define QUOTE(x) QUOTE_(x)
+#define TEXT_OF_(word) #word
+#define TEXT_OF(word) TEXT_OF_(word)
 
 extern const struct cpu_isa ISA(cpu_isa);
+extern const struct gemm_kernel ISA(gemm_float32);
 const struct cpu_isa ISA(cpu_isa) = {
-    .name = QUOTE(CPU_ISA),
-    .nr = NR,
-    .pack_rows = ISA(pack_rows),
-    .gemm = ISA(gemm),
+    .name = TEXT_OF(CPU_ISA),
+    .gemm = &ISA(gemm_float32),
     .attend_floats = ISA(attend_floats),
     .attend = ISA(attend),
     .embed = ISA(embed),

@@ -1,7 +1,8 @@
 /* layer_rest.c - everything between two attentions, so that activations stay in cache.
  * Rows cut: panels of rows walk output projection, LayerNorm, FFN, LayerNorm and the next QKV while
  * they are in L2. The FFN goes in chunks of GEMM_KC columns, which are the k blocks of its second
- * product, so its hidden layer is never written out; it is written packed by the activation.
+ * product, so its hidden layer is never written out; it is written packed by the activation, or, in
+ * other precisions than fp32, packed from L2: a row's values are scaled by the largest of a chunk.
  * Columns cut: every lane keeps its own copy of x for all (few) rows and computes its columns of
  * each product; three barriers publish them. LayerNorm is repeated by every lane: cheaper than a
  * barrier more. Rows sum in the same order either way. */
@@ -15,26 +16,38 @@ static struct gemm whole_gemm(const struct linear_weight *w, const float *x, flo
         .w = w, .x = x, .y = y, .ldy = ldy, .m = m, .n1 = w->n, .b1 = gemm_blocks(w)};
 }
 
-static void pack_all(const struct cpu_lane *ln, const float *x, int64_t ldx, int m, int k) {
-    for (int k0 = 0; k0 < k; k0 += GEMM_KC) {
-        ln->cpu->isa->pack_rows(ln->packed + (ptrdiff_t)k0 * m, x + k0, ldx, m,
-                                gemm_block_len(k, k0));
+/* m rows of x for a product with w. */
+static void pack_all(const struct cpu_lane *ln, const struct linear_weight *w, const float *x,
+                     int64_t ldx, int m) {
+    float *out = ln->packed;
+    for (int k0 = 0; k0 < w->k; k0 += GEMM_KC) {
+        const int kb = gemm_block_len(w->k, k0);
+        w->kernel->pack_rows(out, x + k0, ldx, m, kb);
+        out += w->kernel->packed_words(m, kb);
     }
+}
+/* Can the first product write the second's operand itself? */
+static bool packs_result(const struct linear_weight *first, const struct linear_weight *second) {
+    return first->kernel->packs_result && first->kernel == second->kernel;
 }
 
 static void panel_ffn(struct cpu_lane *ln, const struct layer_weights *w, float *y, int64_t ldy,
                       const float *x, int64_t ldx, int m) {
-    const struct cpu_isa *isa = ln->cpu->isa;
-    struct gemm up = whole_gemm(w->intermediate, ln->packed, ln->chunk, 0, m);
+    const bool direct = packs_result(w->intermediate, w->output);
+    struct gemm up = whole_gemm(w->intermediate, ln->packed, direct ? ln->chunk : ln->rows, GEMM_KC,
+                                m);
     struct gemm down = whole_gemm(w->output, ln->chunk, y, ldy, m);
-    up.activation = w->activation, up.y_packed = true;
+    up.activation = w->activation, up.y_packed = direct;
     down.residual = x, down.ld_residual = ldx;
     for (int block = 0; block < gemm_blocks(w->output); block++) {
         up.n0 = block * GEMM_KC, up.n1 = cpu_min(up.n0 + GEMM_KC, w->intermediate->n);
         up.y_block = block;
-        isa->gemm(&up);
+        up.w->kernel->run(&up);
+        if (!direct) {
+            down.w->kernel->pack_rows(ln->chunk, ln->rows, GEMM_KC, m, up.n1 - up.n0);
+        }
         down.b0 = block, down.b1 = block + 1;
-        isa->gemm(&down);
+        down.w->kernel->run(&down);
     }
 }
 
@@ -45,42 +58,44 @@ static void walk_panel(struct cpu_lane *ln, const struct layer_buffers *b,
     const struct cpu_isa *isa = ln->cpu->isa;
     float *x = cpu_row(&b->x, r), *y = cpu_row(&b->y, r);
     const int64_t ldx = b->x.stride, ldy = b->y.stride;
-    pack_all(ln, cpu_row(&b->ctx, r), b->ctx.stride, m, b->ctx.cols);
+    pack_all(ln, w->attention_out, cpu_row(&b->ctx, r), b->ctx.stride, m);
     struct gemm out = whole_gemm(w->attention_out, ln->packed, y, ldy, m);
     out.residual = x, out.ld_residual = ldx;
-    isa->gemm(&out);
+    out.w->kernel->run(&out);
     cpu_mark(ln, OP_GEMM);
     isa->layernorm(x, ldx, y, ldy, w->attention_norm, m);
     cpu_mark(ln, OP_LAYERNORM);
-    pack_all(ln, x, ldx, m, b->x.cols);
+    pack_all(ln, w->intermediate, x, ldx, m);
     panel_ffn(ln, w, y, ldy, x, ldx, m);
     cpu_mark(ln, OP_GEMM);
     isa->layernorm(x, ldx, y, ldy, w->output_norm, m);
     cpu_mark(ln, OP_LAYERNORM);
     if (next_qkv) {
-        pack_all(ln, x, ldx, m, b->x.cols);
+        pack_all(ln, next_qkv, x, ldx, m);
         const struct gemm qkv =
             whole_gemm(next_qkv, ln->packed, cpu_row(&b->qkv_next, r), b->qkv_next.stride, m);
-        isa->gemm(&qkv);
+        next_qkv->kernel->run(&qkv);
         cpu_mark(ln, OP_GEMM);
     }
 }
 
 /* This lane's columns of a product over all rows. */
 static void run_columns(struct cpu_lane *ln, struct gemm g, const struct share *sh) {
-    const int nr = ln->cpu->isa->nr, panels = g.w->n_padded / nr;
+    const int nr = g.w->kernel->nr, panels = g.w->n_padded / nr;
     g.n0 = plan_share(panels, sh->lane, sh->n_lanes) * nr;
     g.n1 = cpu_min(plan_share(panels, sh->lane + 1, sh->n_lanes) * nr, g.w->n);
-    ln->cpu->isa->gemm(&g);
+    g.w->kernel->run(&g);
     cpu_mark(ln, OP_GEMM);
 }
 
-/* Both LayerNorms: all rows of y to the lane's own x, packed for what comes next. */
+/* Both LayerNorms: all rows of y to the lane's own x, packed for what comes next (NULL: nothing). */
 static void normalize_own(struct cpu_lane *ln, const struct tensor *y, const struct norm_weight *w,
-                          int m) {
+                          int m, const struct linear_weight *next) {
     ln->cpu->isa->layernorm(ln->residual, w->n, cpu_row(y, 0), y->stride, w, m);
     cpu_mark(ln, OP_LAYERNORM);
-    pack_all(ln, ln->residual, w->n, m, w->n);
+    if (next) {
+        pack_all(ln, next, ln->residual, w->n, m);
+    }
 }
 
 static void columns_rest(struct cpu_lane *ln, const struct layer_buffers *b,
@@ -88,21 +103,25 @@ static void columns_rest(struct cpu_lane *ln, const struct layer_buffers *b,
                          const struct share *sh) {
     const int m = sh->r1, hidden = b->x.cols;
     float *y = cpu_row(&b->y, 0), *ffn = cpu_row(&b->ffn, 0);
-    pack_all(ln, cpu_row(&b->ctx, 0), b->ctx.stride, m, hidden);
+    const bool direct = packs_result(w->intermediate, w->output);
+    pack_all(ln, w->attention_out, cpu_row(&b->ctx, 0), b->ctx.stride, m);
     struct gemm out = whole_gemm(w->attention_out, ln->packed, y, b->y.stride, m);
     out.residual = cpu_row(&b->x, 0), out.ld_residual = b->x.stride;
     run_columns(ln, out, sh);
     cpu_settle(ln);
-    normalize_own(ln, &b->y, w->attention_norm, m);
-    struct gemm up = whole_gemm(w->intermediate, ln->packed, ffn, 0, m);
-    up.activation = w->activation, up.y_packed = true;
+    normalize_own(ln, &b->y, w->attention_norm, m, w->intermediate);
+    struct gemm up = whole_gemm(w->intermediate, ln->packed, ffn, b->ffn.stride, m);
+    up.activation = w->activation, up.y_packed = direct;
     run_columns(ln, up, sh);
     cpu_settle(ln); // also: every lane has read y
-    struct gemm down = whole_gemm(w->output, ffn, y, b->y.stride, m);
+    if (!direct) { // by every lane for itself: cheaper than a barrier more
+        pack_all(ln, w->output, ffn, b->ffn.stride, m);
+    }
+    struct gemm down = whole_gemm(w->output, direct ? ffn : ln->packed, y, b->y.stride, m);
     down.residual = ln->residual, down.ld_residual = hidden;
     run_columns(ln, down, sh);
     cpu_settle(ln);
-    normalize_own(ln, &b->y, w->output_norm, m);
+    normalize_own(ln, &b->y, w->output_norm, m, next_qkv);
     for (int r = plan_share(m, sh->lane, sh->n_lanes); r < plan_share(m, sh->lane + 1, sh->n_lanes);
          r++) {
         memcpy(cpu_row(&b->x, r), ln->residual + (ptrdiff_t)r * hidden,

@@ -93,13 +93,13 @@ void cpu_layernorm(struct lane *lane, const struct tensor *y, const struct tenso
 /* Any shape: k block by k block, so that the packed x needs little room. */
 static void linear_panel(const struct cpu_lane *ln, struct gemm *g, const struct tensor *x,
                          int row) {
-    const struct cpu_isa *isa = ln->cpu->isa;
+    const struct gemm_kernel *kernel = g->w->kernel;
     for (int block = 0; block < gemm_blocks(g->w); block++) {
         const int k0 = block * GEMM_KC;
-        isa->pack_rows(ln->packed, cpu_row(x, row) + k0, x->stride, g->m,
-                       gemm_block_len(g->w->k, k0));
+        kernel->pack_rows(ln->packed, cpu_row(x, row) + k0, x->stride, g->m,
+                          gemm_block_len(g->w->k, k0));
         g->b0 = block, g->b1 = block + 1;
-        isa->gemm(g);
+        kernel->run(g);
     }
 }
 
@@ -108,7 +108,7 @@ static void linear_share(struct cpu_lane *ln, const struct tensor *y, const stru
                          const struct tensor *residual) {
     const struct share sh = cpu_begin(ln, x->axis);
     const int rows = sh.r1 - sh.r0, n_panels = (rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    const int nr = ln->cpu->isa->nr, w_panels = w->n_padded / nr;
+    const int nr = w->kernel->nr, w_panels = w->n_padded / nr;
     assert(x->cols == w->k && y->cols == w->n && x->axis == y->axis && x->data != y->data);
     assert(!residual || (activation == ACT_NONE && residual->axis == x->axis));
     for (int i = 0; i < n_panels; i++) {

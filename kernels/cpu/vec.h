@@ -10,16 +10,29 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__AVX2__) && defined(__FMA__)
+/* CPU_EMULATE is for tests: 16 wide for a machine that is 8 wide, and instructions that it has not
+ * as plain C, so that what is written for others can be run here. */
+#if defined(__AVX512F__) || defined(CPU_EMULATE)
+#define VEC 16
+#elif defined(__AVX2__) && defined(__FMA__)
 #define VEC 8
 #else
 #define VEC 4
 #endif
 #define NR (2 * VEC) // columns of a tile
+#ifndef MR           // rows of a tile: with its 2 * MR sums, W and x it must fit the registers
+#if VEC == 16
+#define MR 14 // of 32
+#else
+#define MR 6 // of 16
+#endif
+#endif
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define PRAGMA(x) _Pragma(#x)
-#ifdef __clang__
+#ifdef CPU_EMULATE
+#define UNROLL(n) // an emulated vector is many instructions: compilers would take minutes
+#elif defined(__clang__)
 #define UNROLL(n) PRAGMA(clang loop unroll(full))
 #else
 #define UNROLL(n) PRAGMA(GCC unroll n)
@@ -27,7 +40,9 @@
 
 typedef float vec __attribute__((vector_size(VEC * 4)));
 typedef int32_t ivec __attribute__((vector_size(VEC * 4)));
+typedef uint32_t uvec __attribute__((vector_size(VEC * 4)));
 typedef float vec_anywhere __attribute__((vector_size(VEC * 4), aligned(4), may_alias));
+typedef int32_t ivec_anywhere __attribute__((vector_size(VEC * 4), aligned(4), may_alias));
 
 /* Elements of a and b, by constant index. GCC knows clang's name for it from version 12 on. */
 #ifdef __has_builtin
@@ -54,15 +69,42 @@ ALWAYS_INLINE vec vec_load_n(const float *p, int n) {
 ALWAYS_INLINE void vec_store_n(float *p, vec v, int n) {
     memcpy(p, &v, (size_t)n * sizeof(*p));
 }
+ALWAYS_INLINE ivec ivec_load(const int32_t *p) {
+    return *(const ivec_anywhere *)p;
+}
 ALWAYS_INLINE vec vec_set(float f) {
-#if VEC == 8
+#if VEC == 16
+    return (vec){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
+#elif VEC == 8
     return (vec){f, f, f, f, f, f, f, f};
 #else
     return (vec){f, f, f, f};
 #endif
 }
+ALWAYS_INLINE ivec ivec_set(int32_t i) {
+#if VEC == 16
+    return (ivec){i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i};
+#elif VEC == 8
+    return (ivec){i, i, i, i, i, i, i, i};
+#else
+    return (ivec){i, i, i, i};
+#endif
+}
+/* x where `a` is all ones, y where it is 0: comparisons give these. */
+ALWAYS_INLINE vec vec_choose(ivec a, vec x, vec y) {
+    return (vec)((a & (ivec)x) | (~a & (ivec)y));
+}
 ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
-#if VEC == 8
+#ifdef CPU_EMULATE
+    __m256 x[3][2];
+    memcpy(x[0], &a, sizeof(a)), memcpy(x[1], &b, sizeof(b)), memcpy(x[2], &c, sizeof(c));
+    x[2][0] = _mm256_fmadd_ps(x[0][0], x[1][0], x[2][0]);
+    x[2][1] = _mm256_fmadd_ps(x[0][1], x[1][1], x[2][1]);
+    memcpy(&c, x[2], sizeof(c));
+    return c;
+#elif VEC == 16
+    return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif VEC == 8
     return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
     return a * b + c;
@@ -70,36 +112,44 @@ ALWAYS_INLINE vec vec_fma(vec a, vec b, vec c) {
 }
 /* b when one of the two is NaN. */
 ALWAYS_INLINE vec vec_max(vec a, vec b) {
-#if VEC == 8
+#if defined(CPU_EMULATE) || !defined(__x86_64__)
+    return vec_choose(a > b, a, b);
+#elif VEC == 16
+    return (vec)_mm512_max_ps((__m512)a, (__m512)b);
+#elif VEC == 8
     return (vec)_mm256_max_ps((__m256)a, (__m256)b);
-#elif defined(__x86_64__)
-    return (vec)_mm_max_ps((__m128)a, (__m128)b);
 #else
-    for (int i = 0; i < VEC; i++) {
-        b[i] = a[i] > b[i] ? a[i] : b[i];
-    }
-    return b;
+    return (vec)_mm_max_ps((__m128)a, (__m128)b);
 #endif
 }
 ALWAYS_INLINE vec vec_min(vec a, vec b) {
-#if VEC == 8
+#if defined(CPU_EMULATE) || !defined(__x86_64__)
+    return vec_choose(a < b, a, b);
+#elif VEC == 16
+    return (vec)_mm512_min_ps((__m512)a, (__m512)b);
+#elif VEC == 8
     return (vec)_mm256_min_ps((__m256)a, (__m256)b);
-#elif defined(__x86_64__)
-    return (vec)_mm_min_ps((__m128)a, (__m128)b);
 #else
-    for (int i = 0; i < VEC; i++) {
-        b[i] = a[i] < b[i] ? a[i] : b[i];
-    }
-    return b;
+    return (vec)_mm_min_ps((__m128)a, (__m128)b);
 #endif
 }
 ALWAYS_INLINE float vec_sum(vec v) {
-#if VEC == 8
+#if VEC == 16
+    v += vec_shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    v += vec_shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    v += vec_shuffle(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+#elif VEC == 8
     v += vec_shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
     v += vec_shuffle(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
 #else
     v += vec_shuffle(v, v, 2, 3, 0, 1);
 #endif
     return v[0] + v[1];
+}
+ALWAYS_INLINE vec vec_from_ints(ivec v) {
+    return __builtin_convertvector(v, vec);
+}
+ALWAYS_INLINE ivec vec_to_ints(vec v) { // towards zero
+    return __builtin_convertvector(v, ivec);
 }
 #endif

@@ -1,6 +1,6 @@
-/* weights.c - checkpoint tensors as the kernels want them. Matrices are packed in panels, with
- * scale and bias (gemm.h); fp32 tables are borrowed where they are mapped. What one backend made
- * any other of the same ISA can use: nothing here points back to it. */
+/* weights.c - checkpoint vectors and tables as the kernels want them; matrices: weights_linear.c.
+ * fp32 tables are borrowed where they are mapped. What one backend made any other of the same ISA
+ * can use: nothing here points back to it. */
 #include "kernels/convert.h"
 #include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
@@ -26,70 +26,6 @@ void cpu_floats_free(float *p) {
 
 static enum status no_memory(struct error *err, const char *what, int rows, int cols) {
     return error_set(err, STATUS_NO_MEMORY, "no memory for a %s of %d x %d", what, rows, cols);
-}
-
-/* Column `j` of N: one row of the checkpoint's matrix, [k], goes to every k block's panel. */
-static void pack_column(struct linear_weight *w, const float *row, int j, int nr) {
-    const int panel = j / nr * nr;
-    for (int k0 = 0; k0 < w->k; k0 += GEMM_KC) {
-        const int kb = gemm_block_len(w->k, k0);
-        float *out =
-            w->data + (size_t)k0 * (size_t)w->n_padded + (size_t)panel * (size_t)kb + (j - panel);
-        for (int i = 0; i < kb; i++) {
-            out[(ptrdiff_t)i * nr] = row[k0 + i];
-        }
-    }
-}
-
-static void pack_part(struct linear_weight *w, float *row, const struct linear_part *part, int n0,
-                      int nr) {
-    const size_t k = (size_t)w->k;
-    for (int j = 0; j < part->weight.rows; j++) {
-        host_tensor_to_float(row, &part->weight, (size_t)j * k, k);
-        for (size_t i = 0; i < k; i++) {
-            row[i] *= part->scale;
-        }
-        pack_column(w, row, n0 + j, nr);
-    }
-    if (part->bias.data) {
-        host_tensor_to_float(w->bias + n0, &part->bias, 0, (size_t)part->weight.rows);
-    }
-    for (int j = n0; j < n0 + part->weight.rows; j++) {
-        w->bias[j] *= part->scale;
-    }
-}
-
-enum status cpu_linear_create(struct backend *be, struct linear_weight **out,
-                              const struct linear_part *parts, int n_parts, struct error *err) {
-    const int nr = ((const struct cpu_backend *)be)->isa->nr;
-    struct linear_weight *w = xcalloc(1, sizeof(*w));
-    w->k = parts[0].weight.cols;
-    for (int i = 0; i < n_parts; i++) {
-        assert(parts[i].weight.cols == w->k);
-        assert(!parts[i].bias.data || parts[i].bias.cols == parts[i].weight.rows);
-        w->n += parts[i].weight.rows;
-    }
-    w->n_padded = (w->n + nr - 1) / nr * nr;
-    w->data = cpu_floats((size_t)w->n_padded * (size_t)w->k);
-    w->bias = cpu_floats((size_t)w->n_padded);
-    if (!w->data || !w->bias) {
-        cpu_linear_destroy(be, w);
-        return no_memory(err, "matrix", parts[0].weight.rows, parts[0].weight.cols);
-    }
-    float *row = xcalloc((size_t)w->k, sizeof(*row));
-    for (int i = 0, n0 = 0; i < n_parts; n0 += parts[i].weight.rows, i++) {
-        pack_part(w, row, &parts[i], n0, nr);
-    }
-    free(row);
-    *out = w;
-    return STATUS_OK;
-}
-void cpu_linear_destroy(struct backend *be, struct linear_weight *w) {
-    if (w) {
-        cpu_floats_free(w->data);
-        cpu_floats_free(w->bias);
-        free(w);
-    }
 }
 
 enum status cpu_norm_create(struct backend *be, struct norm_weight **out,

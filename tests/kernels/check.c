@@ -53,7 +53,7 @@ void check_pair_finish(struct pair *p) {
 }
 
 const char *const *check_isas(void) {
-    static const char *const names[] = {"baseline", "avx2"};
+    static const char *const names[] = {"baseline", "avx2", "avx512", "wide"};
     static const char *found[N_ITEMS(names) + 1];
     for (size_t i = 0, n = 0; i < N_ITEMS(names) && !found[n]; i++) {
         struct backend *be = NULL;

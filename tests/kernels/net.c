@@ -7,7 +7,7 @@
 
 static struct linear_part random_part(int n, int k) {
     return (struct linear_part){check_host(n, k, 1 / sqrtf((float)k), DTYPE_F32),
-                                check_host(1, n, 0.1f, DTYPE_F32), 1};
+                                check_host(1, n, 0.1f, DTYPE_F32), 1, false};
 }
 static void free_part(struct linear_part *p) {
     check_host_free(&p->weight), check_host_free(&p->bias);

@@ -17,6 +17,9 @@ static struct metrics_view view = {
     .dtype = "float32"};
 static int setup(void **state) {
     metrics = calloc(1, sizeof(*metrics));
+    if (metrics) {
+        metrics_set_buckets(metrics, &policy);
+    }
     return !metrics || arena_init(&arena, 4 << 20, NULL);
 }
 static int teardown(void **state) {
@@ -78,7 +81,7 @@ static void counters_come_out(void **state) {
     metrics->errors[422] = 2;
     metrics->accepted = 9;
     metrics->batches[RELEASE_FULL] = 6;
-    metrics->bucket_jobs[1] = 11;
+    metrics_bucket_of(metrics, 33)->jobs = 11;
     metrics->tokens = 300;
     metrics->rows = 320;
     metrics->op_ns[OP_GEMM] = 1500000000;
