@@ -26,7 +26,7 @@ static const char usage[] =
     "  --length X            of each run; 1 is minutes to hours of simulated time (1)\n"
     "  --only NAME           beside, mixed, padded, overload or hang-ups\n"
     "  --rank-cost-factor K  batching.rank_cost_factor (4.5)\n"
-    "  --max-batch-ms MS     batching.max_batch_ms (50)\n"
+    "  --max-batch-ms MS     batching.max_batch_ms (100)\n"
     "  --csv FILE            every figure of every seed\n";
 
 static void die(const char *what, const char *why) {
@@ -59,7 +59,7 @@ static void add_table(struct options *o, const char *text) {
 static void default_policy(struct policy_config *p) {
     static const int up_to[] = {16, 32, 64, 128, 256, MAX_SEQ_LEN};
     *p = (struct policy_config){.mode = BATCH_PACKED,
-                                .max_batch_ns = 50 * NS_PER_MS,
+                                .max_batch_ns = 100 * NS_PER_MS,
                                 .rank_cost_factor = 4.5,
                                 .n_keys = 1,
                                 .key_weights = {1}};

@@ -14,7 +14,7 @@ static const double TOLERANCE = 0.05, LENGTH = 0.2;
 static struct setup setup_of(int seed) {
     struct setup s = {
         .ours = {.policy = {.mode = BATCH_PACKED,
-                            .max_batch_ns = 50 * NS_PER_MS,
+                            .max_batch_ns = 100 * NS_PER_MS,
                             .rank_cost_factor = 4.5,
                             .n_keys = 1,
                             .key_weights = {1},
