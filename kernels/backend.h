@@ -3,6 +3,7 @@
 #define BERTH_KERNELS_BACKEND_H
 #include "base/status.h"
 #include "kernels/types.h"
+#include <stdbool.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -14,6 +15,7 @@ struct backend { // each backend's own struct begins with one
     const char *detail; // for logs and /info: "avx2, 2 lanes"
     enum dtype dtype;   // what it computes in
     int n_lanes, n_slots;
+    bool makes_in_parallel; // *_create() of weights may be called by several threads at once
 };
 struct lane { // the public head of each backend's own lane
     struct backend *be;

@@ -38,8 +38,9 @@ struct backend_fn {
     enum status (*tensor_create)(struct backend *be, struct tensor *out, enum row_axis axis,
                                  int rows, int cols, struct error *err);
     void (*tensor_destroy)(struct backend *be, struct tensor *t); // takes a zeroed one
-    /* The makers of weights read host tensors during the call only, but for table_create(). The
-     * destroyers take NULL. */
+    /* The makers of weights read host tensors during the call only, but for table_create(). They
+     * may be called from several threads at once if backend.makes_in_parallel. The destroyers take
+     * NULL. */
     enum status (*linear_create)(struct backend *be, struct linear_weight **out,
                                  const struct linear_part *parts, int n_parts, struct error *err);
     void (*linear_destroy)(struct backend *be, struct linear_weight *w);

@@ -57,8 +57,8 @@ static void tensor_destroy(struct backend *be, struct tensor *t) {
     memset(t, 0, sizeof(*t));
 }
 
-/* Room for m rows of k values packed: in fp32, the most words that any precision needs, but for what
- * fills up rows and blocks. */
+/* Room for m rows of k values packed: in fp32, the most words that any precision needs, but for
+ * what fills up rows and blocks. */
 static size_t packed_room(size_t m, size_t k) {
     const size_t rows = m + GEMM_MAX_PAD, blocks = k / GEMM_KC + 1;
     return rows * (k + blocks * (GEMM_MAX_PAD / 4 + 2)) + GEMM_SLACK;
@@ -221,8 +221,8 @@ static void make_lanes(struct cpu_backend *cpu, int n_lanes) {
  * vectors it is no faster than fp32 by much. */
 static void choose_kernels(struct cpu_backend *cpu, const struct cpu_level *level,
                            enum precision precision) {
-    const bool bfloat = precision == PRECISION_BFLOAT16 ||
-                        (precision == PRECISION_AUTO && level->has_tiles);
+    const bool bfloat =
+        precision == PRECISION_BFLOAT16 || (precision == PRECISION_AUTO && level->has_tiles);
     cpu->isa = level->isa;
     cpu->gemm = level->isa->gemm;
     if (precision == PRECISION_INT8) {
@@ -244,7 +244,8 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
                                  .detail = cpu->detail,
                                  .dtype = DTYPE_F32,
                                  .n_lanes = opt->n_lanes,
-                                 .n_slots = CPU_SLOTS};
+                                 .n_slots = CPU_SLOTS,
+                                 .makes_in_parallel = true};
     make_lanes(cpu, opt->n_lanes);
     enum status s = cpu->lane ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for lanes");
     const struct cpu_level *level = NULL;

@@ -194,7 +194,8 @@ enum status reference_backend_create(struct backend **out, struct error *err) {
                                  .detail = "plain C, sums in double",
                                  .dtype = DTYPE_F32,
                                  .n_lanes = 1,
-                                 .n_slots = REFERENCE_SLOTS};
+                                 .n_slots = REFERENCE_SLOTS,
+                                 .makes_in_parallel = true};
     ref->lane.be = &ref->base;
     *out = &ref->base;
     return STATUS_OK;
