@@ -17,52 +17,51 @@ static const size_t LEAST_MAPPED = SIZE_MAX;
 static const size_t LEAST_MAPPED = (size_t)1 << 20;
 #endif
 
-/* Stands before every block. */
+/* Stands before every block; a mapped one's on a page of its own, or it would bring a huge page
+ * into memory for a block that nobody writes to. */
 struct block {
-    _Alignas(64) size_t mapped_bytes; // 0: from the heap
+    _Alignas(64) size_t mapped_bytes; // from that page on; 0: from the heap
 };
+enum { PAGE = 4096 };
 
-static struct block *heap_block(size_t bytes) {
-    struct block *b = aligned_alloc(_Alignof(struct block), bytes);
+static struct block *heap_block(size_t floats_bytes) {
+    const size_t align = _Alignof(struct block);
+    const size_t bytes = sizeof(struct block) + (floats_bytes + align - 1) / align * align;
+    struct block *b = aligned_alloc(align, bytes);
     if (b) {
         memset(b, 0, bytes);
     }
     return b;
 }
-/* Begins at a huge page: what is reserved too much at both ends goes back. */
-static struct block *mapped_block(size_t bytes) {
-    const size_t reserved = bytes + HUGE_PAGE;
+/* Its floats begin with a huge page: what is reserved too much at both ends goes back. */
+static struct block *mapped_block(size_t floats_bytes) {
+    const size_t bytes = (floats_bytes + PAGE - 1) / PAGE * PAGE, reserved = bytes + 2 * HUGE_PAGE;
     char *p = mmap(NULL, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
         return NULL;
     }
-    const size_t before = -(uintptr_t)p & (HUGE_PAGE - 1), after = reserved - before - bytes;
-    if (before) {
-        munmap(p, before);
-    }
-    if (after) {
-        munmap(p + before + bytes, after);
-    }
-    struct block *b = (struct block *)(void *)(p + before);
-    madvise(b, bytes, MADV_HUGEPAGE); // may be refused
-    b->mapped_bytes = bytes;
+    char *floats = p + HUGE_PAGE + (-(uintptr_t)p & (HUGE_PAGE - 1)), *first = floats - PAGE;
+    munmap(p, (size_t)(first - p));
+    munmap(floats + bytes, reserved - bytes - (size_t)(floats - p));
+    madvise(floats, bytes, MADV_HUGEPAGE); // may be refused
+    struct block *b = (struct block *)(void *)floats - 1;
+    b->mapped_bytes = PAGE + bytes;
     return b;
 }
 
 float *cpu_floats(size_t n) {
-    const size_t page = 4096, wanted = sizeof(struct block) + n * sizeof(float);
-    const bool mapped = wanted >= LEAST_MAPPED;
-    const size_t to = mapped ? page : _Alignof(struct block), bytes = (wanted + to - 1) / to * to;
-    struct block *b = mapped ? mapped_block(bytes) : heap_block(bytes);
+    const size_t bytes = n * sizeof(float);
+    struct block *b = bytes >= LEAST_MAPPED ? mapped_block(bytes) : heap_block(bytes);
     return b ? (float *)(void *)(b + 1) : NULL;
 }
 void cpu_floats_free(float *p) {
-    if (p) {
-        struct block *b = (struct block *)(void *)p - 1;
-        if (b->mapped_bytes) {
-            munmap(b, b->mapped_bytes);
-        } else {
-            free(b);
-        }
+    if (!p) {
+        return;
+    }
+    struct block *b = (struct block *)(void *)p - 1;
+    if (b->mapped_bytes) {
+        munmap((char *)p - PAGE, b->mapped_bytes);
+    } else {
+        free(b);
     }
 }
