@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { KERNELS_ABI = 1 }; // raised whenever these headers change meaning
+enum { KERNELS_ABI = 2 }; // raised whenever these headers change meaning
 typedef void program_fn(struct lane *ln, const void *arg);
 
 struct backend_fn {
@@ -61,6 +61,9 @@ struct backend_fn {
      * (may be NULL) where its time went. */
     bool (*batch_end)(struct backend *be, int slot, bool wait, enum status *status,
                       struct op_times *times, struct error *err);
+    /* Adds the times (ns alone) of the slot's latest pass to `sum`, after batch_end(): whatever the
+     * device can tell apart; steps that it runs as one give their time to the longest of them. */
+    void (*profile)(const struct backend *be, int slot, struct op_profile *sum);
 
     /* Everything that any lane wrote before it can be read by every lane after it. */
     void (*barrier)(struct lane *ln);
