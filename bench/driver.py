@@ -1,16 +1,36 @@
 """A process that is timed in turn with others. Outside its turn it is stopped (SIGSTOP), so that threads which spin
 after their work, as those of OpenMP and onnxruntime do, take nothing from the next one's turn."""
+import ctypes
 import os
 import select
 import signal
 import subprocess
+import sys
 import time
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 START_S, ANSWER_S, END_S = 180, 900, 10
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def find_program(*path):
+    """bench/PATH of build-release or build, whichever was built last."""
+    found = [os.path.join(ROOT, build, "bench", *path) for build in ("build-release", "build")]
+    found = [program for program in found if os.path.exists(program)]
+    if not found:
+        sys.exit(f"bench: {path[-1]} is not built; this builds it: meson setup build && ninja -C build")
+    return max(found, key=os.path.getmtime)
 
 
 class EngineFailed(Exception):
     """What the engine said, or that it ended or did not answer."""
+
+
+def begin_child(cores):
+    """Runs in the new process. Whoever is killed cannot clean up, and a stopped child would stay for ever."""
+    os.sched_setaffinity(0, cores)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Driver:
@@ -24,7 +44,7 @@ class Driver:
                    TORCHINDUCTOR_CACHE_DIR=os.path.join(os.path.dirname(log_path), "inductor"))
         with open(log_path, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=env,
-                                            start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+                                            start_new_session=True, preexec_fn=lambda: begin_child(cores))
         try:
             self.greeting = self.read_answer(START_S)
             self.signal(signal.SIGSTOP)

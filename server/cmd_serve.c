@@ -23,6 +23,7 @@ struct server {
     struct signals *signals;
     struct http *http;
     struct engine *engine;
+    struct recorder *recorder;
     int port;
 };
 
@@ -59,6 +60,12 @@ static void log_ready(const struct server *s, double total_ms) {
               LOG_STR("mode", batch_mode_names[info->policy.mode]),
               LOG_INT("max_input_tokens", info->max_input_tokens), LOG_NUM("ms", total_ms));
 }
+static enum status start_recorder(struct server *s, struct error *err) {
+    const struct recorder_config cfg = {s->cfg->batching.record, s->cfg->batching.record_max_bytes};
+    const enum status status = recorder_start(&s->recorder, &cfg, time_now_ns(), err);
+    s->context.recorder = s->recorder;
+    return status;
+}
 static enum status start(struct server *s, struct error *err) {
     const int64_t start_ns = time_now_ns();
     enum status status = signals_start(&s->signals, err);
@@ -69,6 +76,9 @@ static enum status start(struct server *s, struct error *err) {
         log_event(LOG_INFO, "start", LOG_STR("version", BERTH_VERSION),
                   LOG_INT("pid", (int64_t)getpid()), LOG_STR("model_dir", s->cfg->model.dir));
         warn_of_exposure(s->cfg);
+        status = start_recorder(s, err);
+    }
+    if (!status) {
         status = open_keys(s, err);
     }
     if (!status) {
@@ -106,6 +116,7 @@ static void serve_until_told(struct server *s) {
 static void stop(struct server *s) {
     http_stop(s->http);
     engine_close(s->engine);
+    recorder_stop(s->recorder);
     live_destroy(s->context.live);
     keys_close(s->context.keys);
 }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "batching/policy.h"
+#include "kernels/backend.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,6 +47,7 @@ struct config {
         int workers;     // 0: auto
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
+        enum precision precision;
         bool pin;
         bool deterministic;      // nothing is chosen by timing
         char tuning_cache[1024]; // "": in the user's folder for caches; "off": none
@@ -65,6 +67,8 @@ struct config {
         int padded_max_batch_tokens,
             padded_max_batch_requests; // mode `padded`, which has no buckets
         double padded_max_wait_ms;
+        char record[1024]; // trace of lengths and arrivals; "": none
+        int64_t record_max_bytes;
     } batching;
     struct {            // where the buckets were read, for errors
         char file[256]; // "": the command line, or the default
@@ -103,6 +107,8 @@ enum { RELOAD_GROWTH = 4 };
 void config_reserve(int *tokens, int *jobs, const struct config *c,
                     const struct policy_config *at_start);
 void config_print(FILE *out, const struct config *c); // JSON that reads back, every value in force
-void config_print_sample(FILE *out);                  // deploy/berth.jsonc: defaults and comments
-void config_print_help(FILE *out);                    // the settings' part of --help
+/* The same of these keys alone, which are of one section. */
+void config_print_keys(FILE *out, const struct config *c, const char *const *keys, int n);
+void config_print_sample(FILE *out); // deploy/berth.jsonc: defaults and comments
+void config_print_help(FILE *out);   // the settings' part of --help
 #endif

@@ -89,6 +89,9 @@ const struct setting config_settings[] = {
         "Threads of each worker; 0: the cores there are, shared out, at most 16 a worker."),
     STRING("compute.isa", compute.isa, "",
            "Instruction set, such as baseline or avx2; empty: the best this CPU has."),
+    NAMED(SETTING_ENUM, "compute.precision", compute.precision, "float32", precision_names,
+          "What products are computed in; auto is bfloat16 where the CPU has AMX, else float32. "
+          "Try int8 with `berth models check` first."),
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),
@@ -134,6 +137,12 @@ const struct setting config_settings[] = {
         "inputs", "max_batch_requests of mode padded."),
     DOUBLE("batching.padded_max_wait_ms", batching.padded_max_wait_ms, "5", 0, 60e3, "ms",
            "max_wait_ms of mode padded."),
+    STRING(
+        "batching.record", batching.record, "",
+        "File for lengths and arrival times, for berth tune; texts are never in it. Empty: none."),
+    INT64("batching.record_max_bytes", batching.record_max_bytes, "268435456", 4096,
+          INT64_C(1) << 40, "bytes",
+          "The largest that file may become; what comes then is counted."),
 
     NAMED(SETTING_ENUM, "log.level", log.level, "info", log_levels,
           "The least that is logged; JSON lines on stderr."),

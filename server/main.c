@@ -31,6 +31,11 @@ static const struct command commands[] = {
      "Writes a JSON object a text, in order: text, ids, tokens, offsets (UTF-8 bytes, start and\n"
      "end; 0, 0 for special tokens). A text that is refused gives {\"line\", \"error\"}.\n",
      cmd_tokenize, NULL, false, NULL, NULL},
+    {"tune", "[MODEL_DIR]", "find buckets, budgets and waits for a load",
+     "Reads lengths and arrivals (a trace that the server recorded, or lengths and a rate), tries\n"
+     "configurations by simulation with the model's cost table, prints what the present one and\n"
+     "the best ones would do, and writes the settings that were moved, for berth serve --config.\n",
+     cmd_tune, &tune_options, true, NULL, NULL},
     {"bench", "URL", "load a server and tell where the time went",
      "Open loop unless --connections is given: requests are sent when they are due, and latency\n"
      "counts from then. Exit code 0; 1 when the server was not there or was lost (results are "
@@ -39,7 +44,8 @@ static const struct command commands[] = {
      "none. docs/BENCH.md has an example.\n",
      NULL, NULL, true, cmd_bench, bench_print_options},
 };
-static const char *const words[] = {"serve", "classify", "tokenize", "bench", "help", "version"};
+static const char *const words[] = {"serve", "classify", "tokenize", "tune",
+                                    "bench", "help",     "version"};
 
 static void print_usage(FILE *out) {
     fputs("Berth serves BERT encoders with length-bucketed dynamic batching.\n\n"

@@ -17,6 +17,7 @@ static const struct route routes[] = {
     {"GET", "/ping", false, ROUTE_HEALTH, health_start, NULL},
     {"GET", "/", false, ROUTE_HEALTH, health_start, NULL},
     {"GET", "/metrics", false, ROUTE_METRICS, metrics_start, NULL},
+    {"GET", "/debug/lengths", true, ROUTE_DEBUG, debug_lengths_start, NULL},
     {"GET", "/debug/buckets", true, ROUTE_DEBUG, buckets_start, NULL},
     {"PUT", "/debug/buckets", true, ROUTE_DEBUG, buckets_put_start, NULL},
     {"GET", "/debug/cost", true, ROUTE_DEBUG, cost_start, NULL},

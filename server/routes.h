@@ -7,6 +7,7 @@
 #define BERTH_SERVER_ROUTES_H
 #include "server/config.h"
 #include "server/engine.h"
+#include "server/recorder.h"
 #include "server/request.h"
 
 struct live;
@@ -18,6 +19,7 @@ struct server_context {
     struct live *live;        // NULL: nothing can be changed
     _Atomic(struct engine *) engine;
     struct metrics *metrics;
+    struct recorder *recorder; // NULL: lengths are not recorded
     atomic_bool draining;
 };
 typedef void route_fn(struct server_context *ctx, struct request *r);

@@ -6,6 +6,7 @@
 
 route_fn predict_start, predict_finish, tokenize_start;       // routes_tei.c
 route_fn health_start, live_start, info_start, metrics_start; // routes_ops.c
+route_fn debug_lengths_start;                                 // routes_debug_lengths.c
 route_fn buckets_start, buckets_put_start, queues_start;      // routes_debug.c
 route_fn cost_start;                                          // routes_debug_cost.c
 /* 200 with what was written; 500 when it did not fit. */

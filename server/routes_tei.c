@@ -145,6 +145,7 @@ void predict_start(struct server_context *ctx, struct request *r) {
     stage_clock_end(&r->clock, STAGE_TOKENIZE, time_now_ns());
     if (are_made) {
         count_inputs(ctx->metrics, r);
+        recorder_note(ctx->recorder, r->jobs, r->n_jobs, time_now_ns());
         if (r->n_jobs == 0) { // every input has failed by itself
             predict_finish(ctx, r);
         }

@@ -11,7 +11,6 @@ WORK = os.path.join(ROOT, "build", "peers")
 REQUIREMENTS = os.path.join(HERE, "requirements.txt")
 DEMO = os.path.join(ROOT, "build", "demo-model")
 WORKLOAD = os.path.join(ROOT, "build", "bench", "workload.txt")
-BENCH_FORWARD = os.path.join("bench", "forward", "bench_forward")
 
 
 def say(*words):
@@ -36,14 +35,6 @@ def ensure_venv(script):
             f.write(wanted)
     if os.path.realpath(sys.prefix) != os.path.realpath(VENV):
         os.execv(PYTHON, [PYTHON, script, *sys.argv[1:]])
-
-
-def find_bench_forward():
-    for build in ("build-release", "build"):
-        path = os.path.join(ROOT, build, BENCH_FORWARD)
-        if os.path.exists(path):
-            return path
-    sys.exit("peers: bench_forward is not built; this builds it: meson setup build && ninja -C build")
 
 
 def make_models(names):

@@ -11,8 +11,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 import figures
-from driver import Driver, EngineFailed
-from install import DEMO, HERE, PYTHON, WORK, WORKLOAD, find_bench_forward, say
+from driver import Driver, EngineFailed, find_program
+from install import DEMO, HERE, PYTHON, ROOT, WORK, WORKLOAD, say
 
 PEERS = {"fp32": ("onnxruntime", "openvino", "ctranslate2", "torch", "torch-compile"),
          "int8": ("onnxruntime", "openvino", "ctranslate2", "torch"),
@@ -67,10 +67,11 @@ class Bench:
     def __init__(self, args):
         self.args, self.samples, self.checks, self.notes, self.sections, self.peaks = args, [], [], [], [], []
         self.cores = sorted(os.sched_getaffinity(0))[:args.threads]
-        self.binary = find_bench_forward()
+        self.binary = find_program("forward", "bench_forward")
         self.rng = random.Random(SEED)
 
     def note(self, words):
+        words = words.replace(ROOT + os.sep, "")  # results name no machine's folders
         say(words)
         self.notes.append(words)
 

@@ -32,7 +32,7 @@ import numpy as np  # noqa: E402
 import tokenizers  # noqa: E402
 
 import workload  # noqa: E402
-from driver import Driver  # noqa: E402
+from driver import Driver, find_program  # noqa: E402
 from server import commit, machine  # noqa: E402
 
 LANGUAGES = "spacy==3.8.18"
@@ -190,14 +190,6 @@ def write_results(results, args, described):
     print(text)
 
 
-def find_binary():
-    for build in ("build-release", "build"):
-        path = os.path.join(ROOT, build, "bench", "tokenizer", "bench_tokenizer")
-        if os.path.exists(path):
-            return path
-    sys.exit("tokenizer: bench_tokenizer is not built; this builds it: meson setup build && ninja -C build")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
@@ -215,7 +207,7 @@ def main():
     theirs.no_padding()
     theirs.no_truncation()
     results = []
-    with Driver("berth", [find_binary(), args.model], core, os.path.join(WORK, "tokenizer.log")) as ours:
+    with Driver("berth", [find_program("tokenizer", "bench_tokenizer"), args.model], core, os.path.join(WORK, "tokenizer.log")) as ours:
         for name, texts in text_sets(args):
             results.append(measure(name, texts, ours, theirs, args))
             medians, fastest, ratios = summarize(results[-1])

@@ -63,7 +63,7 @@ static void tensor_destroy(struct backend *be, struct tensor *t) {
  * what fills up rows and blocks. */
 static size_t packed_room(size_t m, size_t k) {
     const size_t rows = m + GEMM_MAX_PAD, blocks = k / GEMM_KC + 1;
-    return rows * (k + blocks * (GEMM_MAX_PAD / 4 + 2)) + GEMM_SLACK;
+    return rows * (k + blocks * (GEMM_MAX_PAD / 4 + 2 * GEMM_MAX_GROUPS)) + GEMM_SLACK;
 }
 static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane *ln,
                                   struct error *err) {

@@ -67,30 +67,31 @@ ALWAYS_INLINE void pack_group(float *out, const float *x, int64_t ldx, int k, in
 }
 #define PACK(rows)                                                                                 \
     static void pack_##rows(float *out, const float *x, int64_t ldx, int k,                        \
-                            const struct row_range *ranges) {                                      \
+                            const struct row_range *ranges, int m) {                               \
         pack_group(out, x, ldx, k, rows);                                                          \
     }
 #else
 ALWAYS_INLINE void pack_group(float *out, const float *x, int64_t ldx, int k,
-                              const struct row_range *ranges, int rows) {
+                              const struct row_range *ranges, int m, int rows) {
     for (int i = 0; i < k; i += CHUNK, out += (ptrdiff_t)LANES * rows) {
+        const struct row_range *const of_group = ranges + (ptrdiff_t)(i / SCALED) * m;
         vec v[MR];
         UNROLL(16)
         for (int r = 0; r < rows; r++) {
-            v[r] = (vec)pack_chunk(x + r * ldx + i, k - i, &ranges[r]);
+            v[r] = (vec)pack_chunk(x + r * ldx + i, k - i, &of_group[r]);
         }
         store_columns(out, v, rows, false);
     }
 }
 #define PACK(rows)                                                                                 \
     static void pack_##rows(float *out, const float *x, int64_t ldx, int k,                        \
-                            const struct row_range *ranges) {                                      \
-        pack_group(out, x, ldx, k, ranges, rows);                                                  \
+                            const struct row_range *ranges, int m) {                               \
+        pack_group(out, x, ldx, k, ranges, m, rows);                                               \
     }
 #endif
 EACH_ROWS(PACK)
 typedef void pack_fn(float *out, const float *x, int64_t ldx, int k,
-                     const struct row_range *ranges);
+                     const struct row_range *ranges, int m);
 #define PACK_NAME(rows) pack_##rows,
 static pack_fn *const packs[MR + 1] = {NULL, EACH_ROWS(PACK_NAME)};
 
@@ -98,22 +99,22 @@ static int block_words(int k) {
     return (k + CHUNK - 1) / CHUNK * LANES;
 }
 static size_t packed_words(int m, int k) {
-    return (size_t)m * (size_t)(block_words(k) + RANGE_WORDS);
+    return (size_t)m * (size_t)(block_words(k) + range_words(k));
 }
 /* Ascending groups, for store_columns(). Words are moved as floats, whatever they hold. */
 static void pack_rows(void *out, const float *x, int64_t ldx, int m, int k) {
     const int n_groups = gemm_groups(m, MR), words = block_words(k);
     struct row_range *ranges = out;
-    float *to = (float *)out + (ptrdiff_t)m * RANGE_WORDS;
+    float *to = (float *)out + (ptrdiff_t)m * range_words(k);
     for (int i = 0; i < n_groups; i++) {
         const int r = gemm_group_begin(m, n_groups, i);
         const int rows = gemm_group_begin(m, n_groups, i + 1) - r;
 #if GEMM_BITS == 8
         for (int j = r; j < r + rows; j++) {
-            ranges[j] = range_of(x + j * ldx, k);
+            ranges_of(ranges + j, m, x + j * ldx, k);
         }
 #endif
-        packs[rows](to + (ptrdiff_t)r * words, x + r * ldx, ldx, k, ranges + r);
+        packs[rows](to + (ptrdiff_t)r * words, x + r * ldx, ldx, k, ranges + r, m);
     }
 }
 
@@ -128,9 +129,9 @@ ALWAYS_INLINE void tile_step(sums a[MR], sums b[MR], const word *x, const word *
 }
 
 ALWAYS_INLINE void tile_sum(const struct tile *t, sums a[MR], sums b[MR], const word *x,
-                            const word *w, int rows) {
-    const char *next = t->prefetch;
-    int k = t->steps;
+                            const word *w, int steps, const char **prefetch, int rows) {
+    const char *next = *prefetch;
+    int k = steps;
     for (; k >= STEPS; k -= STEPS, w += STEPS * NR, x += STEPS * rows) {
         for (int i = 0; i < t->prefetch_lines; i++, next += LINE) {
             __builtin_prefetch(next, 0, 2);
@@ -143,17 +144,42 @@ ALWAYS_INLINE void tile_sum(const struct tile *t, sums a[MR], sums b[MR], const 
     for (; k > 0; k--, w += NR, x += rows) {
         tile_step(a, b, x, w, rows);
     }
+    *prefetch = next;
 }
 
+#if GEMM_BITS == 8
+/* Group by group: integers, then floats. */
+ALWAYS_INLINE void tile_products(const struct tile *t, vec a[MR], vec b[MR], const word *x,
+                                 const word *w, const char *next, int rows) {
+    enum { GROUP_STEPS = SCALED / PER_WORD };
+    for (int group = 0, at = 0; at < t->steps; group++, at += GROUP_STEPS) {
+        const int steps = t->steps - at < GROUP_STEPS ? t->steps - at : GROUP_STEPS;
+        sums s[MR], u[MR];
+        UNROLL(16)
+        for (int r = 0; r < rows; r++) {
+            s[r] = u[r] = ivec_set(0);
+        }
+        tile_sum(t, s, u, x + (ptrdiff_t)at * rows, w + (ptrdiff_t)at * NR, steps, &next, rows);
+        UNROLL(16)
+        for (int r = 0; r < rows; r++) {
+            sums_add(t, group, r, s[r], u[r], &a[r], &b[r]);
+        }
+    }
+}
+#else
+ALWAYS_INLINE void tile_products(const struct tile *t, vec a[MR], vec b[MR], const word *x,
+                                 const word *w, const char *next, int rows) {
+    tile_sum(t, a, b, x, w, t->steps, &next, rows);
+}
+#endif
+
 ALWAYS_INLINE void tile_run(const struct tile *t, const word *x, const word *w, int rows) {
-    sums sa[MR], sb[MR];
     vec a[MR], b[MR];
-    sums_begin(t, sa, sb, rows);
-    tile_sum(t, sa, sb, x, w, rows);
     UNROLL(16)
     for (int r = 0; r < rows; r++) {
-        sums_end(t, r, sa[r], sb[r], &a[r], &b[r]);
+        tile_base(t, r, &a[r], &b[r]);
     }
+    tile_products(t, a, b, x, w, t->prefetch, rows);
     tile_activate(t, a, b, rows);
     if (t->packed) {
         store_columns(t->y, a, rows, false);
@@ -202,14 +228,14 @@ static float *tile_place(const struct gemm *g, int r, int rows, int n) {
 
 /* One panel of W's block `block` against all groups of rows. */
 static void run_panel(const struct gemm *g, int block, const void *x, const word *w, int n) {
-    const int n_groups = gemm_groups(g->m, MR);
+    const int n_groups = gemm_groups(g->m, MR), kb = gemm_block_len(g->w->k, block * GEMM_KC);
     const int cols = g->w->n - n < NR ? g->w->n - n : NR;
-    const word *const rows_of_x = (const word *)x + (ptrdiff_t)g->m * RANGE_WORDS;
+    const word *const rows_of_x = (const word *)x + (ptrdiff_t)g->m * range_words(kb);
     struct tile t = tile_of(g, block, n);
     const char *const next = (const char *)(w + (ptrdiff_t)NR * t.steps); // past W's end: harmless
     const char *const end = next + (size_t)t.steps * NR * sizeof(*w);
     t.ldy = g->y_packed ? cols : g->ldy;
-    t.prefetch = next;
+    t.prefetch = next, t.range_rows = g->m;
     t.prefetch_lines = (STEPS * NR * (int)sizeof(*w) / LINE + n_groups - 1) / n_groups;
     for (int i = 0, r = 0; i < n_groups; i++) {
         const int rows = gemm_group_begin(g->m, n_groups, i + 1) - r;
@@ -246,6 +272,7 @@ const struct gemm_kernel KERNEL = {
     .nr = NR,
     .per_word = PER_WORD,
     .lanes = LANES,
+    .scaled = SCALED,
     .pairs_saturate = PAIRS_SATURATE,
     .packs_result = GEMM_BITS == 32,
     .packed_words = packed_words,

@@ -11,11 +11,12 @@
  * block stand one after another, so that the kernel reads W as one stream.
  * x, for each panel of rows and each block: m rows are cut into the fewest groups of at most MR
  * (vec.h), as even as possible (16 = 5 + 5 + 6); the group that begins at row r begins at word
- * r * words and is [words][rows of the group]. For AMX: [rows][words]. Integers: scale and offset
- * of every row go before.
- * int8: a row's block of x is offset + scale * q, q in 0..255, from its own least and largest value
- * (0 among them); a column's block of W is scale * q, q in -127..127. Sums of products are exact
- * integers. Columns of W know the sums of their q, which is what the offset is multiplied by.
+ * r * words and is [words][rows of the group]. For AMX: [rows][words]. int8: scales and offsets go
+ * before, [groups of values][rows].
+ * int8: blocks are cut into groups of `scaled` values. A row's group of x is offset + scale * q, q in
+ * 0..255, from its own least and largest value (0 among them); a column's group of W is scale * q,
+ * q in -127..127. Sums of products are exact integers. Columns of W know the sums of their q, which
+ * is what the offset is multiplied by.
  * The order of sums over k depends on GEMM_KC alone: a row gets the same bits in any company. */
 #ifndef BERTH_KERNELS_CPU_GEMM_H
 #define BERTH_KERNELS_CPU_GEMM_H
@@ -26,6 +27,7 @@ enum {
     GEMM_KC = 384,     // a multiple of every nr, and of every chunk
     GEMM_MAX_NR = 32,  // of any ISA
     GEMM_MAX_PAD = 64, // values that fill up a block, one byte each
+    GEMM_MAX_GROUPS = 4, // of a block, with scales of their own
     GEMM_SLACK = 16,   // words that a packed x needs behind its last
 };
 
@@ -35,6 +37,7 @@ struct gemm_kernel {
     int nr;           // columns of a weight panel
     int per_word;     // values: 1, 2 or 4
     int lanes;        // of a chunk; 1 for fp32
+    int scaled; // int8: values that share a scale; a multiple of a chunk, and divides GEMM_KC
     /* Two products of neighbours are added in 16 bits, which |q0 + q1| <= 128 keeps in bounds. */
     bool pairs_saturate;
     bool packs_result; // takes gemm.y_packed
@@ -48,7 +51,7 @@ struct linear_weight {
     const struct gemm_kernel *kernel; // that it is packed for
     void *data;                       // owned, huge pages
     float *bias;                      // [n_padded], owned
-    float *scales, *sums;             // int8: [blocks][n_padded], owned; sums of q, scale apart
+    float *scales, *sums;             // int8: [groups of K][n_padded], owned; sums are of q
     int n, k, n_padded;
 };
 

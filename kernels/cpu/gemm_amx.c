@@ -8,6 +8,7 @@
 
 #include <assert.h>
 
+static_assert(SCALED == GEMM_KC, "sums of a whole block leave the tiles together");
 static_assert(VEC == TILE_WORDS && NR == 2 * TILE_WORDS, "panels are two tiles wide");
 
 static int block_words(int k) {
@@ -17,18 +18,17 @@ static int padded_rows(int m) {
     return (m + TILE_ROWS - 1) / TILE_ROWS * TILE_ROWS;
 }
 static size_t packed_words(int m, int k) {
-    return (size_t)padded_rows(m) * (size_t)(block_words(k) + RANGE_WORDS);
+    return (size_t)padded_rows(m) * (size_t)(block_words(k) + range_words(k));
 }
 static void pack_rows(void *out, const float *x, int64_t ldx, int m, int k) {
     struct row_range *ranges = out;
-    int32_t *to = (int32_t *)out + (ptrdiff_t)padded_rows(m) * RANGE_WORDS;
+    int32_t *to = (int32_t *)out + (ptrdiff_t)padded_rows(m) * range_words(k);
     for (int r = 0; r < m; r++, x += ldx) {
-        const struct row_range range = range_of(x, k);
-        if (RANGE_WORDS) {
-            ranges[r] = range;
-        }
+#if GEMM_BITS == 8
+        ranges_of(ranges + r, m, x, k);
+#endif
         for (int i = 0; i < k; i += CHUNK, to += VEC) {
-            *(ivec_anywhere *)to = pack_chunk(x + i, k - i, &range);
+            *(ivec_anywhere *)to = pack_chunk(x + i, k - i, &ranges[r]);
         }
     }
 }
@@ -66,11 +66,11 @@ static void finish_row(const struct tile *t, const int32_t *c) {
     sums s[2];
     vec a, b;
     memcpy(s, c, sizeof(s));
-#if GEMM_BITS == 16
     tile_base(t, 0, &a, &b);
+#if GEMM_BITS == 16
     a += s[0], b += s[1];
 #else
-    sums_end(t, 0, s[0], s[1], &a, &b);
+    sums_add(t, 0, 0, s[0], s[1], &a, &b);
 #endif
     tile_activate(t, &a, &b, 1);
     vec_store(t->y, a), vec_store(t->y + VEC, b);
@@ -89,7 +89,8 @@ static void run_panel(const struct gemm *g, struct tiles *tiles, int block, cons
     _Alignas(64) int32_t c[STEP * NR];
     struct tile t = tile_of(g, block, n);
     const int cols = g->w->n - n < NR ? g->w->n - n : NR;
-    const int32_t *const rows_of_x = x + (ptrdiff_t)padded_rows(g->m) * RANGE_WORDS;
+    const int kb = gemm_block_len(g->w->k, block * GEMM_KC);
+    const int32_t *const rows_of_x = x + (ptrdiff_t)padded_rows(g->m) * range_words(kb);
     for (int r0 = 0; r0 < g->m; r0 += STEP) {
         const int rows = g->m - r0 < STEP ? g->m - r0 : STEP;
         run_tiles(tiles, c, rows_of_x + (ptrdiff_t)r0 * t.steps, w, t.steps, rows);
@@ -130,6 +131,7 @@ const struct gemm_kernel KERNEL = {
     .nr = NR,
     .per_word = PER_WORD,
     .lanes = LANES,
+    .scaled = SCALED,
     .packed_words = packed_words,
     .pack_rows = pack_rows,
     .run = run,

@@ -34,12 +34,20 @@ typedef ivec sums;
 #endif
 #endif
 #define CHUNK (PER_WORD * LANES) // values that are packed together
+#ifndef SCALED
+#define SCALED GEMM_KC // values that share a scale
+#endif
 
 /* x = offset + scale * q. */
 struct row_range {
     float scale, offset;
 };
-enum { RANGE_WORDS = GEMM_BITS == 8 ? 2 : 0 }; // of each row, before the words of a block
+ALWAYS_INLINE int groups_of(int k) { // of values with a scale
+    return (k + SCALED - 1) / SCALED;
+}
+ALWAYS_INLINE int range_words(int k) { // of each row, before the words of a block
+    return GEMM_BITS == 8 ? 2 * groups_of(k) : 0;
+}
 
 /* A tile: some rows by NR columns. */
 struct tile {
@@ -53,8 +61,10 @@ struct tile {
     int prefetch_lines; // a round
     enum activation activation;
     bool packed;
-    const float *scales, *column_sums; // int8: of these columns
-    const struct row_range *ranges;    // int8: of these rows
+    /* int8: of these columns, n_padded from group to group; of these rows, range_rows likewise. */
+    const float *scales, *column_sums;
+    const struct row_range *ranges;
+    int n_padded, range_rows;
 };
 
 /* What block 0 starts from, or what the blocks before have left. */
@@ -112,30 +122,20 @@ ALWAYS_INLINE sums step(sums s, ivec x, ivec w) {
 #define PAIRS_SATURATE false
 #endif
 
-ALWAYS_INLINE void sums_begin(const struct tile *t, sums a[MR], sums b[MR], int rows) {
-    UNROLL(16)
-    for (int r = 0; r < rows; r++) {
 #if GEMM_BITS == 8
-        a[r] = b[r] = ivec_set(0);
-#else
-        tile_base(t, r, &a[r], &b[r]);
-#endif
-    }
+/* Adds the sums of row r over group `group` of values to *a and *b. */
+ALWAYS_INLINE void sums_add(const struct tile *t, int group, int r, sums s, sums u, vec *a,
+                            vec *b) {
+    const struct row_range range = t->ranges[(ptrdiff_t)group * t->range_rows + r];
+    const ptrdiff_t at = (ptrdiff_t)group * t->n_padded;
+    const float *scales = t->scales + at, *column_sums = t->column_sums + at;
+    const vec scale = vec_set(range.scale), offset = vec_set(range.offset);
+    const vec x = vec_fma(vec_from_ints(s), scale, offset * vec_load(column_sums));
+    const vec y = vec_fma(vec_from_ints(u), scale, offset * vec_load(column_sums + VEC));
+    *a = vec_fma(x, vec_load(scales), *a);
+    *b = vec_fma(y, vec_load(scales + VEC), *b);
 }
-/* Row r of a tile as floats. */
-ALWAYS_INLINE void sums_end(const struct tile *t, int r, sums a, sums b, vec *out_a, vec *out_b) {
-#if GEMM_BITS == 8
-    const vec scale = vec_set(t->ranges[r].scale), offset = vec_set(t->ranges[r].offset);
-    const vec sa = vec_fma(vec_from_ints(a), scale, offset * vec_load(t->column_sums));
-    const vec sb = vec_fma(vec_from_ints(b), scale, offset * vec_load(t->column_sums + VEC));
-    vec base_a, base_b;
-    tile_base(t, r, &base_a, &base_b);
-    *out_a = vec_fma(sa, vec_load(t->scales), base_a);
-    *out_b = vec_fma(sb, vec_load(t->scales + VEC), base_b);
-#else
-    *out_a = a, *out_b = b;
 #endif
-}
 
 #if GEMM_BITS == 16
 /* To the nearest, ties to even; NaN stays NaN. */
@@ -150,13 +150,10 @@ ALWAYS_INLINE ivec pack_chunk(const float *x, int n, const struct row_range *unu
                                : vec_load_n(n > VEC ? x + VEC : x, n > VEC ? n - VEC : 0);
     return (ivec)(round_to_bfloat(a) | round_to_bfloat(b) << 16);
 }
-ALWAYS_INLINE struct row_range range_of(const float *x, int k) {
-    return (struct row_range){1, 0};
-}
 #elif GEMM_BITS == 8
 /* A scale that is not a number stands for a row with a value that is none: its results must say so,
  * and minimum and maximum pass over NaN. */
-static struct row_range range_of(const float *x, int k) {
+static inline struct row_range range_of(const float *x, int k) {
     vec low = vec_set(0.0f), high = low;
     ivec special = ivec_set(0);
     int i = 0;
@@ -176,6 +173,12 @@ static struct row_range range_of(const float *x, int k) {
         any_special |= special[j];
     }
     return (struct row_range){any_special ? NAN : (most - least) / 255, least};
+}
+/* Of all groups of a row's block, `rows` apart. */
+static inline void ranges_of(struct row_range *out, int rows, const float *x, int k) {
+    for (int i = 0; i < k; i += SCALED, out += rows) {
+        *out = range_of(x + i, k - i < SCALED ? k - i : SCALED);
+    }
 }
 ALWAYS_INLINE uvec quantise(const float *x, int n, vec inverse, vec shift) {
     const vec v = n >= VEC ? vec_load(x) : n > 0 ? vec_load_n(x, n) : vec_set(0.0f);
@@ -220,7 +223,8 @@ ALWAYS_INLINE void tile_activate(const struct tile *t, vec *a, vec *b, int rows)
 /* A tile's columns of a weight: what its epilogue needs of them. */
 ALWAYS_INLINE struct tile tile_of(const struct gemm *g, int block, int n) {
     const bool last = block == gemm_blocks(g->w) - 1;
-    const size_t at = (size_t)block * (size_t)g->w->n_padded + (size_t)n;
+    const size_t group = (size_t)block * (GEMM_KC / SCALED);
+    const size_t at = group * (size_t)g->w->n_padded + (size_t)n;
     return (struct tile){
         .ldy = g->ldy,
         .bias = block == 0 ? g->w->bias + n : NULL,
@@ -230,6 +234,7 @@ ALWAYS_INLINE struct tile tile_of(const struct gemm *g, int block, int n) {
         .packed = last && g->y_packed,
         .scales = GEMM_BITS == 8 ? g->w->scales + at : NULL,
         .column_sums = GEMM_BITS == 8 ? g->w->sums + at : NULL,
+        .n_padded = g->w->n_padded,
     };
 }
 /* Copies between an edge tile's place, `n` floats wide, and its buffer, NR wide. */

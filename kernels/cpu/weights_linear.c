@@ -1,6 +1,6 @@
 /* weights_linear.c - matrices of a checkpoint packed for the products of the backend's precision
  * (gemm.h), with scale and bias. Panel by panel, so that no second copy of a matrix is ever made.
- * int8: a column has a scale for each k block, its largest value being 127. Where pairs saturate
+ * int8: a column has a scale for each group of values, the largest being 127. Where pairs saturate
  * (maddubs adds two products of up to 255 * 127 in 16 bits), the scale is also as large as keeps
  * two neighbours of one sign within 128 together: 255 * 128 fits. Large weights seldom stand side
  * by side, so that costs half a bit, where keeping every weight to 7 bits would cost a whole one.
@@ -14,21 +14,6 @@
 
 enum { Q_MAX = 127, PAIR_MAX = 128 };
 
-/* Where value k of a block of column `j` stands, in values: k in words and their places, as gemm.h
- * says. */
-static size_t place_of(const struct linear_weight *w, int k, int words, int j) {
-    const struct gemm_kernel *kn = w->kernel;
-    const int panel = j / kn->nr, column = j % kn->nr;
-    const int chunk = k / (kn->per_word * kn->lanes), rest = k % (kn->per_word * kn->lanes);
-    const size_t word = (size_t)panel * (size_t)words + (size_t)chunk * (size_t)kn->lanes +
-                        (size_t)(rest % kn->lanes);
-    return (word * (size_t)kn->nr + (size_t)column) * (size_t)kn->per_word +
-           (size_t)(rest / kn->lanes);
-}
-static size_t block_start(const struct linear_weight *w, int k0) { // in values
-    return (size_t)k0 * (size_t)w->n_padded;
-}
-
 /* To the nearest, ties to even; the value is finite. */
 static uint16_t to_bfloat(float f) {
     uint32_t bits;
@@ -36,70 +21,94 @@ static uint16_t to_bfloat(float f) {
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Another value whose products are added to k's in 16 bits; -1: none of them. */
-static int neighbour_of(const struct gemm_kernel *kn, int k, int len) {
-    const int chunk = kn->per_word * kn->lanes;
-    const int other = k % chunk / kn->lanes % 2 ? k - kn->lanes : k + kn->lanes;
-    return other < len ? other : -1;
+/* Where the values begin whose products are added to those of the `lanes` values from k on; or len,
+ * when there are none. Even ones: each pair comes up once. */
+static int next_pair(const struct gemm_kernel *kn, int *k, int len) {
+    while (*k < len && *k / kn->lanes % 2) {
+        *k += kn->lanes;
+    }
+    const int other = *k + kn->lanes;
+    return other < len ? other : len;
 }
-static bool same_sign(float a, float b) {
-    return (a > 0 && b > 0) || (a < 0 && b < 0);
-}
-static float block_scale(const struct gemm_kernel *kn, const float *row, int len) {
-    float largest = 0, largest_pair = 0;
-    for (int k = 0; k < len; k++) {
-        largest = fmaxf(largest, fabsf(row[k]));
-        const int other = kn->pairs_saturate ? neighbour_of(kn, k, len) : -1;
-        if (other > k && same_sign(row[k], row[other])) {
-            largest_pair = fmaxf(largest_pair, fabsf(row[k] + row[other]));
+static float largest_pair(const struct gemm_kernel *kn, const float *row, int len) {
+    float largest = 0;
+    for (int k = 0; k < len; k += kn->lanes) {
+        const int other = next_pair(kn, &k, len);
+        for (int i = 0; i < kn->lanes && other + i < len; i++) {
+            const float a = row[k + i], b = row[other + i];
+            const float sum = fmaxf(a, 0) + fmaxf(b, 0);
+            largest = fmaxf(largest, fmaxf(sum, -(fminf(a, 0) + fminf(b, 0))));
         }
     }
-    return fmaxf(largest / Q_MAX, largest_pair / PAIR_MAX);
+    return largest;
+}
+static float group_scale(const struct gemm_kernel *kn, const float *row, int len) {
+    float largest = 0;
+    for (int k = 0; k < len; k++) {
+        largest = fmaxf(largest, fabsf(row[k]));
+    }
+    const float pair = kn->pairs_saturate ? largest_pair(kn, row, len) : 0;
+    return fmaxf(largest / Q_MAX, pair / PAIR_MAX);
 }
 /* Rounding may lift two neighbours of one sign to 129: the larger one gives way. */
 static void bound_pairs(const struct gemm_kernel *kn, int8_t *q, int len) {
-    for (int k = 0; k < len; k++) {
-        const int other = neighbour_of(kn, k, len);
-        if (other > k && abs(q[k] + q[other]) > PAIR_MAX) {
-            int8_t *larger = abs(q[k]) > abs(q[other]) ? &q[k] : &q[other];
-            *larger = (int8_t)(*larger > 0 ? *larger - 1 : *larger + 1);
+    for (int k = 0; k < len; k += kn->lanes) {
+        const int other = next_pair(kn, &k, len);
+        for (int i = 0; i < kn->lanes && other + i < len; i++) {
+            if (abs(q[k + i] + q[other + i]) > PAIR_MAX) {
+                int8_t *larger = abs(q[k + i]) > abs(q[other + i]) ? &q[k + i] : &q[other + i];
+                *larger = (int8_t)(*larger > 0 ? *larger - 1 : *larger + 1);
+            }
         }
     }
 }
-static void quantise_block(struct linear_weight *w, const float *row, int block, int len, int j) {
-    const float scale = block_scale(w->kernel, row, len);
-    const size_t at = (size_t)block * (size_t)w->n_padded + (size_t)j;
-    const int words = gemm_words(w->kernel, len);
-    int8_t *out = (int8_t *)w->data + block_start(w, block * GEMM_KC);
-    int8_t q[GEMM_KC] = {0};
+/* Values [k0, k0 + len) of column j. */
+static void quantise_group(struct linear_weight *w, int8_t *q, const float *row, int k0, int len,
+                           int j) {
+    const float scale = group_scale(w->kernel, row, len), inverse = scale > 0 ? 1 / scale : 0;
+    const size_t at = (size_t)(k0 / w->kernel->scaled) * (size_t)w->n_padded + (size_t)j;
     int sum = 0;
-    for (int k = 0; k < len && scale > 0; k++) {
-        q[k] = (int8_t)fmaxf(-Q_MAX, fminf(Q_MAX, rintf(row[k] / scale)));
+    for (int k = 0; k < len; k++) {
+        q[k] = (int8_t)rintf(fmaxf(-Q_MAX, fminf(Q_MAX, row[k] * inverse)));
     }
     if (w->kernel->pairs_saturate) {
         bound_pairs(w->kernel, q, len);
     }
     for (int k = 0; k < len; k++) {
-        out[place_of(w, k, words, j)] = q[k];
         sum += q[k];
     }
     w->scales[at] = scale;
     w->sums[at] = (float)sum;
 }
 
-/* bf16 and int8: column `j` of N, one row of the checkpoint's matrix, [k], goes to every k block's
- * panel. */
+/* bf16 and int8: a block of one column, in words of the kernel's order (gemm.h). */
+static void make_words(struct linear_weight *w, uint32_t words[GEMM_KC], const float *row, int k0,
+                       int len, int j) {
+    const struct gemm_kernel *kn = w->kernel;
+    int8_t q[GEMM_KC];
+    memset(words, 0, (size_t)gemm_words(kn, len) * sizeof(*words));
+    for (int k = 0; kn->dtype == DTYPE_I8 && k < len; k += kn->scaled) {
+        const int n = len - k < kn->scaled ? len - k : kn->scaled;
+        quantise_group(w, q + k, row + k, k0 + k, n, j);
+    }
+    for (int k = 0; k < len; k++) {
+        const int chunk = kn->per_word * kn->lanes, part = k % chunk / kn->lanes;
+        const uint32_t bits = kn->dtype == DTYPE_I8 ? (uint8_t)q[k] : to_bfloat(row[k]);
+        words[k / chunk * kn->lanes + k % kn->lanes] |= bits << (32 / kn->per_word * part);
+    }
+}
+/* Column `j` of N: one row of the checkpoint's matrix, [k], goes to every k block's panel. */
 static void pack_column(struct linear_weight *w, const float *row, int j) {
-    for (int block = 0; block < gemm_blocks(w); block++) {
-        const int k0 = block * GEMM_KC, len = gemm_block_len(w->k, k0);
-        const int words = gemm_words(w->kernel, len);
-        const size_t start = block_start(w, k0);
-        if (w->kernel->dtype == DTYPE_I8) {
-            quantise_block(w, row + k0, block, len, j);
-            continue;
-        }
-        for (int k = 0; k < len; k++) {
-            ((uint16_t *)w->data)[start + place_of(w, k, words, j)] = to_bfloat(row[k0 + k]);
+    const int nr = w->kernel->nr, panel = j / nr * nr;
+    uint32_t words[GEMM_KC];
+    for (int k0 = 0; k0 < w->k; k0 += GEMM_KC) {
+        const int len = gemm_block_len(w->k, k0), n = gemm_words(w->kernel, len);
+        uint32_t *out = (uint32_t *)w->data +
+                        (size_t)(k0 / w->kernel->per_word) * (size_t)w->n_padded +
+                        (size_t)panel * (size_t)n + (j - panel);
+        make_words(w, words, row + k0, k0, len, j);
+        for (int i = 0; i < n; i++) {
+            out[(ptrdiff_t)i * nr] = words[i];
         }
     }
 }
@@ -125,7 +134,7 @@ static void pack_panel(struct linear_weight *w, const float *rows, int panel) {
     for (int block = 0; block < gemm_blocks(w); block++) {
         const int k0 = block * GEMM_KC;
         const size_t len = (size_t)gemm_block_len(w->k, k0);
-        float *out = (float *)w->data + block_start(w, k0) + (size_t)panel * len * nr;
+        float *out = (float *)w->data + (size_t)k0 * (size_t)w->n_padded + (size_t)panel * len * nr;
         for (size_t i = 0; i < len; i++) {
             for (size_t c = 0; c < nr; c++) {
                 out[i * nr + c] = rows[c * k + (size_t)k0 + i];
@@ -181,8 +190,9 @@ static bool allocate(struct linear_weight *w) {
     w->data = cpu_floats(n * ((size_t)last / per_word + words));
     w->bias = cpu_floats(n);
     if (w->kernel->dtype == DTYPE_I8) {
-        w->scales = cpu_floats(n * (size_t)gemm_blocks(w));
-        w->sums = cpu_floats(n * (size_t)gemm_blocks(w));
+        const size_t groups = (size_t)(w->k + w->kernel->scaled - 1) / (size_t)w->kernel->scaled;
+        w->scales = cpu_floats(n * groups);
+        w->sums = cpu_floats(n * groups);
     }
     return w->data && w->bias && (w->kernel->dtype != DTYPE_I8 || (w->scales && w->sums));
 }

@@ -4,7 +4,9 @@ import os
 import pathlib
 import random
 import struct
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -32,6 +34,13 @@ def write_sequences(path, seqs):
     words = [len(seqs), *map(len, seqs), *(i for s in seqs for i in s)]
     path.write_bytes(struct.pack(f"={len(words)}i", *words))
     return path
+
+
+def is_alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def made_up(lens):
@@ -98,6 +107,24 @@ def test_a_program_that_ends_is_named(tmp_path):
     command = [BUILD / "bench" / "forward" / "bench_forward", tmp_path, "--commands"]
     with pytest.raises(EngineFailed, match="berth: ended: .*config.json"):
         Driver("berth", command, os.sched_getaffinity(0), str(tmp_path / "forward.log"))
+
+
+def test_who_is_killed_leaves_no_stopped_program_behind(tmp_path):
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT / "bench")!r})
+from driver import Driver
+program = {str(BUILD / "bench" / "forward" / "bench_forward")!r}
+driver = Driver("berth", [program, {str(MODEL)!r}, "--commands"], os.sched_getaffinity(0), {str(tmp_path / "log")!r})
+print(driver.process.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 10
+    while is_alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(pid)
 
 
 def test_tokenizer_writes_ids_and_byte_spans(tmp_path):
