@@ -114,8 +114,7 @@ struct share cpu_begin_rows(struct cpu_lane *ln, enum row_axis axis);
 void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_step step);
 void cpu_settle(struct cpu_lane *ln); // a barrier, whatever the plan; time goes to STEP_WAIT
 
-/* Zeroed, 64-byte aligned; of a large block, what was never written is not in memory (memory.c).
- * NULL: no memory. */
+/* Zeroed, 64-byte aligned; what was never written of a large block is not in memory. NULL: none. */
 float *cpu_floats(size_t n);
 void cpu_floats_free(float *p); // takes NULL
 #endif

@@ -42,6 +42,8 @@ LIBRARIES = {
     "x86intrin.h": ["kernels/cpu/*"],
     "cpuid.h": ["kernels/cpu/*"],
     "sanitizer/*": ["base/*", "tests/*"],
+    "dlfcn.h": ["tests/*"],
+    "execinfo.h": ["tests/*"],
 }
 LIBC = set("""
 arpa/inet.h assert.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h getopt.h inttypes.h limits.h linux/futex.h
