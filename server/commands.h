@@ -12,6 +12,8 @@ int cmd_classify(const struct options *opt);
 int cmd_tokenize(const struct options *opt);
 int cmd_tune(const struct options *opt);
 extern const struct own_options tune_options;
+int cmd_profile(const struct options *opt);
+extern const struct own_options profile_options;
 
 /* With options of its own and no settings: it reads them itself. */
 int cmd_bench(int argc, char **argv);
