@@ -16,7 +16,8 @@ enum {
     PARTS = (MR + VEC - 1) / VEC,
 };
 #define EACH_4(X) X(1) X(2) X(3) X(4)
-#define EACH_6(X) EACH_4(X) X(5) X(6)
+#define EACH_5(X) EACH_4(X) X(5)
+#define EACH_6(X) EACH_5(X) X(6)
 #define EACH_14(X) EACH_6(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define EACH_OF(mr) ISA_JOIN_EACH(mr)
 #define ISA_JOIN_EACH(mr) EACH_##mr

@@ -95,6 +95,15 @@ ALWAYS_INLINE sums step(sums s, ivec x, ivec w) {
 #endif
 }
 #else
+/* Compilers know that integers may be added in any order, and put the additions of several steps off
+ * to the end, where the products have long run out of registers. */
+ALWAYS_INLINE ivec add_now(ivec s, ivec products) {
+    s += products;
+#ifdef __x86_64__
+    __asm__("" : "+v"(s));
+#endif
+    return s;
+}
 /* s[i] += the sum of four products of a byte of x, unsigned, and a byte of w, signed. */
 ALWAYS_INLINE sums step(sums s, ivec x, ivec w) {
 #if defined(__AVX512VNNI__) && VEC == 16
@@ -103,10 +112,10 @@ ALWAYS_INLINE sums step(sums s, ivec x, ivec w) {
     return (ivec)_mm256_dpbusd_avx_epi32((__m256i)s, (__m256i)x, (__m256i)w);
 #elif defined(__AVX512BW__) && VEC == 16
     const __m512i pairs = _mm512_maddubs_epi16((__m512i)x, (__m512i)w);
-    return s + (ivec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+    return add_now(s, (ivec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
 #elif VEC == 8
     const __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)w);
-    return s + (ivec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    return add_now(s, (ivec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 #else
     for (int j = 0; j < 32; j += 8) {
         s += ((x >> j) & 255) * ((ivec)((uvec)w << (24 - j)) >> 24);
