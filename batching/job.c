@@ -1,10 +1,8 @@
-/* job.c - names of the modes, and the queue that jobs stand in.
+/* job.c - names of modes and classes, and the queue that jobs stand in.
  * The links are in the job itself, so a queue of any length allocates nothing and a job in its
- * middle is taken out in constant time. Rank order is kept by pushing at the tail alone: ranks are
- * given out in the order of submission, under the batcher's lock. */
+ * middle is taken out in constant time. It keeps the order of arrival, which says who has waited
+ * for how long; who goes first is another order (order.c). */
 #include "batching/job.h"
-
-#include <assert.h>
 
 const char *const batch_mode_names[N_BATCH_MODES] = {
     [BATCH_NONE] = "none",
@@ -13,8 +11,13 @@ const char *const batch_mode_names[N_BATCH_MODES] = {
     [BATCH_PACKED] = "packed",
 };
 
+const char *const priority_names[N_PRIORITIES] = {
+    [PRIORITY_NORMAL] = "normal",
+    [PRIORITY_HIGH] = "high",
+    [PRIORITY_LOW] = "low",
+};
+
 void job_queue_push(struct job_queue *q, struct job *job) {
-    assert(!q->tail || q->tail->rank < job->rank);
     job->prev = q->tail;
     job->next = NULL;
     if (q->tail) {

@@ -16,6 +16,10 @@ enum batch_mode {
 };
 extern const char *const batch_mode_names[N_BATCH_MODES]; // "none", "padded", ...
 
+/* Which jobs go first where ranks are compared; the default is zero, so a zeroed job has it. */
+enum priority { PRIORITY_NORMAL, PRIORITY_HIGH, PRIORITY_LOW, N_PRIORITIES };
+extern const char *const priority_names[N_PRIORITIES]; // "normal", "high", "low"
+
 /* Kinds of op a pass's time is divided into: as many as kernels.h has (a static assert in
  * worker.c). */
 enum { JOB_OP_KINDS = 6 };
@@ -41,7 +45,11 @@ struct job {
     float *logits;                             // [n_outputs], where the result goes
     job_done_fn *done;
     void *owner;         // the request; jobs with one owner count as one request
-    int64_t deadline_ns; // monotonic; kept by the server's timer through batcher_cancel()
+    int64_t deadline_ns; // monotonic: an answer after it is worth nothing; 0: none. It decides
+                         // refusal and expiry.
+    bool wants_deadline; // the deadline is the client's own: it tightens the rank too
+    enum priority priority;
+    int key; // the API key's index in policy_config.key_weights; 0 where there are none
 
     /* Set on the way. */
     enum status status;
@@ -52,17 +60,23 @@ struct job {
     struct ride ride;
 
     /* The batcher's own. */
-    int64_t rank;            // smallest first; arrival order now, a cost term may come
+    int64_t rank;            // ns, smallest first: policy_rank(); equal ranks go by `number`
+    uint64_t number;         // of submission, from 1 on
+    int64_t cost_ns;         // what it adds to a batch, by the cost model, when it was queued
+    int64_t start_ns;        // a pass that begins later is too late for it; INT64_MAX: no deadline
     struct job *prev, *next; // in its bucket's queue
-    int bucket;              // stays after the job was taken out, for metrics
+    struct job *parent, *left, *right; // in its rank order
+    int64_t order_sum_ns;              // cost of the job and all below it there
+    int due_place;                     // in the heap of deadlines, from 1 on; 0: in none
+    int bucket;                        // stays after the job was taken out, for metrics
 };
 
-struct job_queue { // in rank order; zeroed is empty
+struct job_queue { // in order of arrival; zeroed is empty
     struct job *head, *tail;
     int n_jobs;
     int64_t n_tokens;
 };
-void job_queue_push(struct job_queue *q, struct job *job); // its rank is the largest
+void job_queue_push(struct job_queue *q, struct job *job); // it came last
 void job_queue_remove(struct job_queue *q, struct job *job);
 /* For a job that was zeroed before its first use. */
 bool job_queue_holds(const struct job_queue *q, const struct job *job);

@@ -1,21 +1,22 @@
 /* policy.c - which jobs run next.
- * A batch is filled by walking the queues in rank order (`struct walk`, a merge of one or all of
- * them) and taking what fits the anchor bucket's caps. Whether it may go is then read from the
- * queues alone: full, or somebody may not wait. When other devices are idle, the batch is filled a
- * second time with a smaller cap, this device's share, so that the reason stays the true one.
- * Cost: the jobs looked at (chosen, and at most POLICY_LOOK_AHEAD + 1 others) times the buckets. */
+ * A batch is filled (fill.c) by walking the waiting jobs (walk.c) and taking what fits the anchor
+ * bucket's caps and the time budget. Whether it may go is then read from the queues alone: full, or
+ * somebody may not wait. When other devices are idle, the batch is filled a second time with a
+ * smaller cap, this device's share, so that the reason stays the true one. The work is that of the
+ * jobs looked at: those chosen, and at most POLICY_LOOK_AHEAD + 1 others. */
 #include "batching/policy.h"
 
 #include <assert.h>
 #include "base/timing.h"
+#include "batching/fill.h"
 
 #define MAX_WAIT_NS (60 * NS_PER_S)
+enum { MAX_COST_FACTOR = 1000 };
+#define WAKE_UP_NS NS_PER_MS // how early a wait ends for a deadline's sake
 
 const char *const release_reason_names[N_RELEASE_REASONS] = {
-    [RELEASE_FULL] = "full",
-    [RELEASE_WAITED] = "waited",
-    [RELEASE_IDLE] = "idle",
-    [RELEASE_DRAIN] = "drain",
+    [RELEASE_FULL] = "full",   [RELEASE_WAITED] = "waited", [RELEASE_IDLE] = "idle",
+    [RELEASE_DRAIN] = "drain", [RELEASE_URGENT] = "urgent",
 };
 
 static enum status check_bucket(const struct bucket_limits *l, int after, struct error *err) {
@@ -43,6 +44,41 @@ static enum status check_bucket(const struct bucket_limits *l, int after, struct
     return STATUS_OK;
 }
 
+static enum status check_times(const struct policy_config *cfg, struct error *err) {
+    if (cfg->max_batch_ns < 0 || cfg->max_batch_ns > MAX_WAIT_NS) {
+        return error_set(err, STATUS_INVALID, "max_batch_ms is %g, it must be 0 to %g",
+                         (double)cfg->max_batch_ns / 1e6, (double)MAX_WAIT_NS / 1e6);
+    }
+    if (!(cfg->rank_cost_factor >= 0 && cfg->rank_cost_factor <= MAX_COST_FACTOR)) {
+        return error_set(err, STATUS_INVALID, "rank_cost_factor is %g, it must be 0 to %d",
+                         cfg->rank_cost_factor, MAX_COST_FACTOR);
+    }
+    for (int i = 0; i < N_PRIORITIES; i++) {
+        if (cfg->priority_ns[i] < -MAX_WAIT_NS || cfg->priority_ns[i] > MAX_WAIT_NS) {
+            return error_set(err, STATUS_INVALID,
+                             "priority %s shifts by %g ms, it must be at most %g either way",
+                             priority_names[i], (double)cfg->priority_ns[i] / 1e6,
+                             (double)MAX_WAIT_NS / 1e6);
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status check_keys(const struct policy_config *cfg, struct error *err) {
+    if (cfg->n_keys < 1 || cfg->n_keys > POLICY_MAX_KEYS) {
+        return error_set(err, STATUS_INVALID, "%d API keys share the device, it must be 1 to %d",
+                         cfg->n_keys, POLICY_MAX_KEYS);
+    }
+    for (int i = 0; i < cfg->n_keys; i++) {
+        if (cfg->key_weights[i] < 1 || cfg->key_weights[i] > POLICY_MAX_WEIGHT) {
+            return error_set(err, STATUS_INVALID,
+                             "API key %d has the weight %d, it must be 1 to %d", i,
+                             cfg->key_weights[i], POLICY_MAX_WEIGHT);
+        }
+    }
+    return STATUS_OK;
+}
+
 static enum status check_count(const struct policy_config *cfg, struct error *err) {
     if (cfg->n_buckets < 1 || cfg->n_buckets > POLICY_MAX_BUCKETS) {
         return error_set(err, STATUS_INVALID, "%d buckets are given, it must be 1 to %d",
@@ -61,6 +97,12 @@ enum status policy_config_check(const struct policy_config *cfg, int max_seq_len
         return error_set(err, STATUS_INVALID, "batching mode %d does not exist", (int)cfg->mode);
     }
     enum status s = check_count(cfg, err);
+    if (!s) {
+        s = check_times(cfg, err);
+    }
+    if (!s) {
+        s = check_keys(cfg, err);
+    }
     if (s) {
         return s;
     }
@@ -90,81 +132,50 @@ int policy_bucket_of(const struct policy_config *cfg, int n_tokens) {
     return -1;
 }
 
-/* The queues that one batch may be filled from, each from its head on. */
-struct walk {
-    struct job *cursors[POLICY_MAX_BUCKETS];
-    int n_cursors;
-};
-
-static struct walk walk_start(const struct policy_config *cfg, const struct policy_view *view,
-                              int anchor_bucket) {
-    struct walk w = {.n_cursors = 0};
-    for (int i = 0; i < cfg->n_buckets; i++) {
-        if (view->queues[i].head && (cfg->mode != BATCH_BUCKETED || i == anchor_bucket)) {
-            w.cursors[w.n_cursors++] = view->queues[i].head;
-        }
+int policy_key_of(const struct policy_config *cfg, const struct job *job) {
+    return job->key >= 0 && job->key < cfg->n_keys ? job->key : 0;
+}
+int policy_n_orders(const struct policy_config *cfg) {
+    return cfg->mode == BATCH_BUCKETED ? cfg->n_buckets : 1;
+}
+int policy_order_of(const struct policy_config *cfg, int bucket) {
+    return cfg->mode == BATCH_BUCKETED ? bucket : 0;
+}
+void policy_quanta(const struct policy_config *cfg, int64_t *quanta) {
+    int largest = 1;
+    for (int key = 0; key < cfg->n_keys; key++) {
+        largest = cfg->key_weights[key] > largest ? cfg->key_weights[key] : largest;
     }
-    return w;
+    for (int key = 0; key < cfg->n_keys; key++) {
+        quanta[key] = (int64_t)POLICY_QUANTUM * POLICY_CREDIT * cfg->key_weights[key] / largest;
+    }
 }
 
-static struct job *walk_next(struct walk *w) {
-    int first = -1;
-    for (int i = 0; i < w->n_cursors; i++) {
-        if (w->cursors[i] && (first < 0 || w->cursors[i]->rank < w->cursors[first]->rank)) {
-            first = i;
-        }
+int64_t policy_rank(const struct policy_config *cfg, const struct job *job, int64_t behind_ns) {
+    if (cfg->mode == BATCH_PADDED) {
+        return job->queued_ns;
     }
-    if (first < 0) {
-        return NULL;
-    }
-    struct job *job = w->cursors[first];
-    w->cursors[first] = job->next;
-    return job;
+    const int64_t late_ns = (int64_t)(cfg->rank_cost_factor * (double)job->cost_ns);
+    const int64_t rank = job->queued_ns + behind_ns + late_ns + cfg->priority_ns[job->priority];
+    const int64_t start_ns = job->deadline_ns - job->cost_ns;
+    return job->wants_deadline && start_ns < rank ? start_ns : rank;
 }
 
-struct caps {
-    int64_t max_rows;
-    int max_jobs, max_skipped;
-    bool padded; // a row for every place up to the longest
-};
-
-static struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen) {
-    const struct bucket_limits *l = &cfg->buckets[bucket];
-    struct caps c = {
-        .max_rows = l->max_batch_tokens,
-        .max_jobs = l->max_batch_requests < max_chosen ? l->max_batch_requests : max_chosen,
-        .max_skipped = cfg->mode == BATCH_PADDED ? 0 : POLICY_LOOK_AHEAD,
-        .padded = cfg->mode == BATCH_PADDED || cfg->mode == BATCH_BUCKETED,
-    };
-    if (cfg->mode == BATCH_NONE) {
-        c.max_jobs = 1;
+/* True when company could not come: a cap is reached, or a job that waits was left behind. */
+static bool make_batch(struct decision *d, struct walk *w, const struct caps *caps,
+                       struct job **chosen) {
+    struct load l = {.n_jobs = 0};
+    walk_start(w, w->cfg, w->view, UINT32_C(1) << policy_order_of(w->cfg, d->bucket));
+    fill(&l, w, caps, chosen);
+    const bool full = load_is_full(&l, caps) || l.n_skipped > 0;
+    if (w->cfg->mode == BATCH_BUCKETED && w->view->n_idle_workers == 0) {
+        fill_from_others(&l, w, caps, d->bucket, chosen);
     }
-    return c;
-}
-
-/* Takes what fits, the first job in any case. True when company could not come: a cap is reached,
- * or a job that waits was left behind. */
-static bool fill(struct decision *d, struct walk w, const struct caps *caps, struct job **chosen) {
-    int n = 0, longest = 0, n_skipped = 0;
-    int64_t rows = 0;
-    struct job *job;
-    while (n < caps->max_jobs && rows < caps->max_rows && (job = walk_next(&w))) {
-        const int new_longest = job->n_tokens > longest ? job->n_tokens : longest;
-        const int64_t new_rows =
-            caps->padded ? (int64_t)(n + 1) * new_longest : rows + job->n_tokens;
-        if (n > 0 && new_rows > caps->max_rows) {
-            if (++n_skipped > caps->max_skipped) {
-                break;
-            }
-            continue;
-        }
-        chosen[n++] = job;
-        longest = new_longest;
-        rows = new_rows;
-    }
-    d->n_jobs = n;
-    d->n_rows = (int)rows;
-    return n == caps->max_jobs || rows >= caps->max_rows || n_skipped > 0;
+    d->n_jobs = l.n_jobs;
+    d->n_rows = (int)l.shape.rows;
+    d->cost_ns = l.cost_ns;
+    d->n_rounds = w->n_rounds_used;
+    return full;
 }
 
 /* Padded by buckets, a batch leaves the other queues alone: a device that holds the anchor back for
@@ -201,6 +212,8 @@ static int first_due(const struct policy_config *cfg, const struct policy_view *
 static void release(struct decision *d, const struct policy_config *cfg,
                     const struct policy_view *view, bool full, int64_t now_ns, bool draining) {
     const int first = first_due(cfg, view, &d->wake_ns);
+    const int64_t start_ns = view->first_start_ns - d->cost_ns - WAKE_UP_NS;
+    d->wake_ns = start_ns < d->wake_ns ? start_ns : d->wake_ns;
     d->kind = DECIDE_RUN;
     if (full) {
         d->reason = RELEASE_FULL;
@@ -247,25 +260,50 @@ static bool share(struct caps *caps, const struct policy_config *cfg,
     return true;
 }
 
+/* A job that takes longer than a batch may, alone: the short ones that wait can go before it, once;
+ * the next batch is its own. Not where the order is that of arrival. */
+static bool lets_others_first(const struct decision *d, const struct policy_config *cfg,
+                              const struct policy_view *view, bool draining) {
+    return cfg->rank_cost_factor > 0 && !cfg->interrupt && cfg->mode != BATCH_PADDED &&
+           cfg->max_batch_ns > 0 && d->cost_ns > cfg->max_batch_ns && !view->went_first &&
+           !draining;
+}
+
+static struct decision first_or_urgent(const struct decision *first,
+                                       const struct policy_config *cfg,
+                                       const struct policy_view *view, int64_t now_ns,
+                                       struct job **chosen, int max_chosen) {
+    const struct outer_batch outer = {
+        .n_jobs = first->n_jobs, .cost_ns = first->cost_ns, .rest_ns = first->cost_ns};
+    struct job *anchor = chosen[0];
+    assert(first->n_jobs == 1); // only a job alone may take longer than max_batch_ns
+    const struct decision urgent = urgent_before(cfg, view, &outer, now_ns, chosen, max_chosen);
+    if (urgent.kind == DECIDE_RUN) {
+        return urgent;
+    }
+    chosen[0] = anchor;
+    return *first;
+}
+
 struct decision policy_decide(const struct policy_config *cfg, const struct policy_view *view,
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen) {
     assert(max_chosen >= 1);
     struct decision d = {.kind = DECIDE_IDLE, .bucket = -1};
-    for (int i = 0; i < cfg->n_buckets; i++) {
-        const struct job *head = view->queues[i].head;
-        if (head && (d.bucket < 0 || head->rank < view->queues[d.bucket].head->rank)) {
-            d.bucket = i;
-        }
-    }
-    if (d.bucket < 0) {
+    struct walk w;
+    walk_start(&w, cfg, view, WALK_ALL);
+    const struct job *anchor = walk_next(&w);
+    if (!anchor) {
         return d;
     }
-    const struct walk w = walk_start(cfg, view, d.bucket);
+    d.bucket = anchor->bucket;
     struct caps caps = caps_of(cfg, d.bucket, max_chosen);
-    const bool full = fill(&d, w, &caps, chosen);
+    const bool full = make_batch(&d, &w, &caps, chosen);
     release(&d, cfg, view, full, now_ns, draining);
     if (d.kind == DECIDE_RUN && share(&caps, cfg, view, d.bucket)) {
-        fill(&d, w, &caps, chosen);
+        make_batch(&d, &w, &caps, chosen);
+    }
+    if (d.kind == DECIDE_RUN && lets_others_first(&d, cfg, view, draining)) {
+        return first_or_urgent(&d, cfg, view, now_ns, chosen, max_chosen);
     }
     return d;
 }

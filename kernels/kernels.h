@@ -1,7 +1,8 @@
 /* kernels.h - the op table: all that a forward pass asks of a device, once for every backend.
  * Pass:    batch_begin() takes a token_batch, batch_submit() runs a program (a C function that is
- *          a list of op calls) on every lane, batch_end() polls or waits. n_slots passes may be
- *          between begin and end at once; on a CPU it is one, and submit runs it.
+ *          a list of op calls) on every lane, batch_end() polls or waits. A pass may be several
+ *          programs, run in that order. n_slots passes may be between begin and end at once; on a
+ *          CPU submit runs its program, so that passes take turns between programs.
  * Lanes:   a lane is one worker of the device (a pool thread; on a GPU there is one). Each runs
  *          the same program, and an op does the lane's share: its rows, or its columns, as the
  *          backend plans for the batch. Between ops a lane may count on its own rows only; after

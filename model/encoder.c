@@ -2,7 +2,8 @@
  * One barrier a layer, before attention, which is the only op that reads other lanes' rows; QKV
  * has two buffers, because a lane may be done with a layer while another still attends in it. A
  * classifier reads the first token of each sequence alone, so of the last layer no other row is
- * computed: attention and what follows it then work on one row a sequence. */
+ * computed: attention and what follows it then work on one row a sequence. Who asks for hidden
+ * states gets the last layer whole. */
 #include "model/encoder.h"
 
 #include "kernels/kernels.h"
@@ -22,7 +23,8 @@ struct encoder {
 };
 struct pass {
     const struct encoder *e;
-    float *logits;
+    int layer;  // that a piece of the pass runs
+    float *out; // logits, or hidden states
 };
 
 /* What one axis of buffers needs; qkv_next stays zeroed, it is chosen layer by layer. */
@@ -67,6 +69,7 @@ static enum status create_all(struct encoder *e, struct error *err) {
 enum status encoder_create(struct encoder **out, struct backend *be, const struct model_config *cfg,
                            const struct model_weights *w, const struct encoder_limits *limits,
                            struct error *err) {
+    assert(limits->slot >= 0 && limits->slot < be->n_slots);
     if (limits->max_rows < 1 || limits->max_seqs < 1 || limits->max_seq_len < 1 ||
         limits->max_seq_len > cfg->max_position) {
         return error_set(err, STATUS_INVALID,
@@ -107,27 +110,66 @@ void encoder_destroy(struct encoder *e) {
     }
 }
 
-static void classify(struct lane *ln, const void *arg) {
-    const struct pass *pass = arg;
+static void embed(struct lane *ln, const struct encoder *e) {
+    const struct model_weights *w = e->weights;
+    const struct backend_fn *fn = e->be->fn;
+    fn->embed_layernorm(ln, &e->tokens.x, &w->embedding);
+    fn->linear(ln, &e->qkv[0], &e->tokens.x, w->layers[0].qkv, ACT_NONE, NULL);
+}
+
+/* Layer `i`, whole, and the QKV of the one after it if there is one. */
+static void run_layer(struct lane *ln, const struct encoder *e, int i) {
+    const struct model_weights *w = e->weights;
+    const struct backend_fn *fn = e->be->fn;
+    struct layer_buffers b = e->tokens;
+    b.qkv_next = e->qkv[(i + 1) & 1];
+    fn->barrier(ln);
+    fn->attention(ln, &b.ctx, &e->qkv[i & 1], e->cfg->n_heads);
+    fn->layer_rest(ln, &b, &w->layers[i], i + 1 < w->n_layers ? w->layers[i + 1].qkv : NULL);
+}
+
+static void run_last(struct lane *ln, const struct pass *pass) {
     const struct encoder *e = pass->e;
     const struct model_weights *w = e->weights;
     const struct backend_fn *fn = e->be->fn;
     const int last = w->n_layers - 1;
-    fn->embed_layernorm(ln, &e->tokens.x, &w->embedding);
-    fn->linear(ln, &e->qkv[0], &e->tokens.x, w->layers[0].qkv, ACT_NONE, NULL);
-    for (int i = 0; i < last; i++) {
-        struct layer_buffers b = e->tokens;
-        b.qkv_next = e->qkv[(i + 1) & 1];
-        fn->barrier(ln);
-        fn->attention(ln, &b.ctx, &e->qkv[i & 1], e->cfg->n_heads);
-        fn->layer_rest(ln, &b, &w->layers[i], w->layers[i + 1].qkv);
-    }
     fn->barrier(ln);
     fn->attention(ln, &e->firsts.ctx, &e->qkv[last & 1], e->cfg->n_heads);
     fn->pool(ln, &e->firsts.x, &e->tokens.x, POOL_FIRST);
     fn->layer_rest(ln, &e->firsts, &w->layers[last], NULL);
     fn->head(ln, &e->logits, &e->firsts.x, &e->firsts.y, &w->head);
-    fn->fetch(ln, pass->logits, &e->logits);
+    fn->fetch(ln, pass->out, &e->logits);
+}
+
+static void classify(struct lane *ln, const void *arg) {
+    const struct pass *pass = arg;
+    embed(ln, pass->e);
+    for (int i = 0; i < pass->e->weights->n_layers - 1; i++) {
+        run_layer(ln, pass->e, i);
+    }
+    run_last(ln, pass);
+}
+
+/* One layer of classify(): what stands between two borders. */
+static void classify_piece(struct lane *ln, const void *arg) {
+    const struct pass *pass = arg;
+    if (pass->layer == 0) {
+        embed(ln, pass->e);
+    }
+    if (pass->layer < pass->e->weights->n_layers - 1) {
+        run_layer(ln, pass->e, pass->layer);
+    } else {
+        run_last(ln, pass);
+    }
+}
+
+static void all_rows(struct lane *ln, const void *arg) {
+    const struct pass *pass = arg;
+    embed(ln, pass->e);
+    for (int i = 0; i < pass->e->weights->n_layers; i++) {
+        run_layer(ln, pass->e, i);
+    }
+    pass->e->be->fn->fetch(ln, pass->out, &pass->e->tokens.x);
 }
 
 /* What a batch promises. The tokenizer's vocabulary was compared with the model's at start-up, so
@@ -147,14 +189,44 @@ static void check_batch(const struct encoder *e, const struct token_batch *b) {
     }
 }
 
-enum status encoder_forward(struct encoder *e, float *logits, const struct token_batch *batch,
-                            struct op_times *times, struct error *err) {
+static enum status run_pass(struct encoder *e, program_fn *program, float *out,
+                            const struct token_batch *batch, struct op_times *times,
+                            struct error *err) {
     const struct backend_fn *fn = e->be->fn;
-    const struct pass pass = {e, logits};
+    const struct pass pass = {.e = e, .out = out};
     enum status s = STATUS_OK;
     check_batch(e, batch);
-    fn->batch_begin(e->be, 0, batch);
-    fn->batch_submit(e->be, 0, classify, &pass);
-    fn->batch_end(e->be, 0, true, &s, times, err);
+    fn->batch_begin(e->be, e->limits.slot, batch);
+    fn->batch_submit(e->be, e->limits.slot, program, &pass);
+    fn->batch_end(e->be, e->limits.slot, true, &s, times, err);
     return s;
+}
+
+enum status encoder_forward(struct encoder *e, float *logits, const struct token_batch *batch,
+                            struct op_times *times, struct error *err) {
+    return run_pass(e, classify, logits, batch, times, err);
+}
+
+enum status encoder_forward_in_steps(struct encoder *e, float *logits,
+                                     const struct token_batch *batch, border_fn *border,
+                                     void *border_arg, struct op_times *times, struct error *err) {
+    const struct backend_fn *fn = e->be->fn;
+    const int slot = e->limits.slot, n_layers = e->weights->n_layers;
+    struct pass pass = {.e = e, .out = logits};
+    enum status s = STATUS_OK;
+    check_batch(e, batch);
+    fn->batch_begin(e->be, slot, batch);
+    for (; pass.layer < n_layers; pass.layer++) {
+        if (pass.layer > 0) {
+            border(border_arg, n_layers - pass.layer, n_layers);
+        }
+        fn->batch_submit(e->be, slot, classify_piece, &pass);
+    }
+    fn->batch_end(e->be, slot, true, &s, times, err);
+    return s;
+}
+
+enum status encoder_hidden(struct encoder *e, float *hidden, const struct token_batch *batch,
+                           struct op_times *times, struct error *err) {
+    return run_pass(e, all_rows, hidden, batch, times, err);
 }

@@ -9,6 +9,7 @@
 struct encoder;
 struct encoder_limits {
     int max_rows, max_seqs, max_seq_len; // of one batch
+    int slot; // of the backend's: encoders that take turns within a pass have one each
 };
 MUST_CHECK enum status encoder_create(struct encoder **out, struct backend *be,
                                       const struct model_config *cfg, const struct model_weights *w,
@@ -20,4 +21,18 @@ void encoder_destroy(struct encoder *e); // takes NULL
 MUST_CHECK enum status encoder_forward(struct encoder *e, float *logits,
                                        const struct token_batch *batch, struct op_times *times,
                                        struct error *err);
+/* Called at each border between two layers, on the thread of encoder_forward(); may run a pass of
+ * an encoder of another slot. layers_left >= 1. */
+typedef void border_fn(void *arg, int layers_left, int n_layers);
+/* encoder_forward() that stops at borders. The same bits come out. *times leaves out what the
+ * borders took. */
+MUST_CHECK enum status encoder_forward_in_steps(struct encoder *e, float *logits,
+                                                const struct token_batch *batch, border_fn *border,
+                                                void *border_arg, struct op_times *times,
+                                                struct error *err);
+/* The last layer's hidden state of every row, computed rows of padding too: [n_rows, hidden], host
+ * memory of the caller; no logits are made. Otherwise as encoder_forward(). */
+MUST_CHECK enum status encoder_hidden(struct encoder *e, float *hidden,
+                                      const struct token_batch *batch, struct op_times *times,
+                                      struct error *err);
 #endif

@@ -95,8 +95,7 @@ static bool read_pair(struct input *out, struct text_body *b, const cJSON *list,
     struct text *const texts[] = {&out->first, &out->second};
     const cJSON *v = list->child;
     if (!v) {
-        reply_error(r, REFUSE_EMPTY, "%s is an empty list", place);
-        return false;
+        return reply_item_error(r, out, REFUSE_EMPTY, "%s is an empty list", place);
     }
     int n = 0;
     for (; v && n < 2; v = v->next, n++) {
@@ -117,12 +116,9 @@ static bool read_pair(struct input *out, struct text_body *b, const cJSON *list,
     return true;
 }
 
-static bool check_not_empty(const struct input *in, struct request *r, const char *place) {
-    if (in->first.len == 0 && in->second.len == 0) {
-        reply_error(r, REFUSE_EMPTY, "%s is empty", place);
-        return false;
-    }
-    return true;
+static bool check_not_empty(struct input *in, struct request *r, const char *place) {
+    const bool is_empty = !in->error && in->first.len == 0 && in->second.len == 0;
+    return !is_empty || reply_item_error(r, in, REFUSE_EMPTY, "%s is empty", place);
 }
 
 /* Makes room for `n` inputs. */
@@ -184,7 +180,8 @@ bool body_read_predict(struct text_body *out, struct request *r, const struct co
     *out = (struct text_body){.truncate = cfg->model.auto_truncate, .add_special_tokens = true};
     const cJSON *root = read_object(r);
     if (!root || !read_bool(&out->truncate, root, "truncate", r) ||
-        !read_bool(&out->raw_scores, root, "raw_scores", r) || !read_side(&out->side, root, r)) {
+        !read_bool(&out->raw_scores, root, "raw_scores", r) ||
+        !read_bool(&r->is_partial, root, "partial", r) || !read_side(&out->side, root, r)) {
         return false;
     }
     const cJSON *inputs = find_inputs(root, r);

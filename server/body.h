@@ -20,7 +20,8 @@ struct input_place {
     char text[32];
 };
 struct input_place input_place(bool is_batch, int index);
-/* /predict: "text", ["text"], ["text", "pair"], or a list of such lists, and the options. False:
+/* /predict: "text", ["text"], ["text", "pair"], or a list of such lists, and the options, of which
+ * `partial` goes to the request: empty inputs then have their error in their place. False:
  * the reply says what is wrong and where. Fields that nobody knows are ignored, as TEI does. */
 bool body_read_predict(struct text_body *out, struct request *r, const struct config *cfg);
 /* /tokenize: "text", or a list of texts. */

@@ -172,13 +172,13 @@ static enum status encode(struct classify *c, struct slot *slot, const struct te
 /* A full queue is waited for: our own texts fill it, and they end. */
 static enum status submit(struct classify *c, struct slot *slot, struct error *err) {
     struct job *job = &slot->job;
-    slot->status = batcher_submit(engine_batcher(c->engine), &job, 1);
+    slot->status = batcher_submit(engine_batcher(c->engine), &job, 1, NULL);
     while (slot->status == STATUS_OVERLOADED && c->n_used > 0) {
         const enum status s = finish_oldest(c, err);
         if (s) {
             return s;
         }
-        slot->status = batcher_submit(engine_batcher(c->engine), &job, 1);
+        slot->status = batcher_submit(engine_batcher(c->engine), &job, 1, NULL);
     }
     if (slot->status) {
         (void)error_set(&slot->error, slot->status, "not taken (%s)", status_name(slot->status));
@@ -231,7 +231,7 @@ static enum status classify_all(struct classify *c, struct lines *in, struct err
 static enum status run(struct classify *c, const struct options *opt, struct metrics *metrics,
                        struct error *err) {
     const size_t max_line = (size_t)c->cfg->server.max_body_bytes;
-    enum status s = engine_open(&c->engine, c->cfg, metrics, err);
+    enum status s = engine_open_unmeasured(&c->engine, c->cfg, metrics, err);
     if (s) {
         return s;
     }

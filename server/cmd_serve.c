@@ -3,7 +3,7 @@
  * too, because an answer needs the engine until it has left. */
 #include "server/commands.h"
 
-#include <arpa/inet.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,30 +13,43 @@
 #include "server/engine.h"
 #include "server/http.h"
 #include "server/json.h"
+#include "server/live.h"
 #include "server/signals.h"
 
 struct server {
+    const struct options *opt;
     const struct config *cfg;
     struct server_context context;
     struct signals *signals;
     struct http *http;
     struct engine *engine;
+    struct recorder *recorder;
     int port;
 };
 
 static double ms_between(int64_t start_ns, int64_t end_ns) {
     return (double)(end_ns - start_ns) / NS_PER_MS;
 }
-static bool is_loopback(const char *host) {
-    return !strncmp(host, "127.", 4) || !strcmp(host, "::1") || !strcmp(host, "localhost");
-}
 static void warn_of_exposure(const struct config *cfg) {
-    if (!is_loopback(cfg->server.host)) {
+    if (!config_host_is_loopback(cfg->server.host)) {
         log_event(LOG_WARN, "exposed", LOG_STR("host", cfg->server.host),
-                  LOG_STR("reason",
-                          "anyone who reaches this address may ask: there are no API keys "
-                          "and no TLS; put a proxy in front"));
+                  LOG_STR("reason", *cfg->auth.keys_file
+                                        ? "there is no TLS: keys and texts can be read on the way; "
+                                          "put a proxy in front"
+                                        : "anyone who reaches this address may ask: there are no "
+                                          "API keys and no TLS; put a proxy in front"));
     }
+}
+static enum status open_keys(struct server *s, struct error *err) {
+    if (!*s->cfg->auth.keys_file) {
+        return STATUS_OK;
+    }
+    const enum status status = keys_open(&s->context.keys, s->cfg->auth.keys_file, err);
+    if (status) {
+        return error_prefix(err, status, "auth.keys_file");
+    }
+    log_event(LOG_INFO, "keys", LOG_INT("count", keys_count(s->context.keys)));
+    return STATUS_OK;
 }
 static void log_ready(const struct server *s, double total_ms) {
     const struct engine_info *info = engine_get_info(s->engine);
@@ -46,6 +59,12 @@ static void log_ready(const struct server *s, double total_ms) {
               LOG_INT("workers", info->n_workers), LOG_INT("threads", info->n_threads),
               LOG_STR("mode", batch_mode_names[info->policy.mode]),
               LOG_INT("max_input_tokens", info->max_input_tokens), LOG_NUM("ms", total_ms));
+}
+static enum status start_recorder(struct server *s, struct error *err) {
+    const struct recorder_config cfg = {s->cfg->batching.record, s->cfg->batching.record_max_bytes};
+    const enum status status = recorder_start(&s->recorder, &cfg, time_now_ns(), err);
+    s->context.recorder = s->recorder;
+    return status;
 }
 static enum status start(struct server *s, struct error *err) {
     const int64_t start_ns = time_now_ns();
@@ -57,6 +76,13 @@ static enum status start(struct server *s, struct error *err) {
         log_event(LOG_INFO, "start", LOG_STR("version", BERTH_VERSION),
                   LOG_INT("pid", (int64_t)getpid()), LOG_STR("model_dir", s->cfg->model.dir));
         warn_of_exposure(s->cfg);
+        status = start_recorder(s, err);
+    }
+    if (!status) {
+        status = open_keys(s, err);
+    }
+    if (!status) {
+        s->context.live = live_create(s->opt, &s->context);
         status = http_start(&s->http, &s->context, &s->port, err);
     }
     if (status) {
@@ -68,13 +94,21 @@ static enum status start(struct server *s, struct error *err) {
     if (status) {
         return status;
     }
+    status = live_begin(s->context.live, s->engine, err);
+    if (status) {
+        return status;
+    }
     atomic_store(&s->context.engine, s->engine);
     atomic_store(&s->context.metrics->ready, true);
     log_ready(s, ms_between(start_ns, time_now_ns()));
     return STATUS_OK;
 }
 static void serve_until_told(struct server *s) {
-    const int number = signals_wait(s->signals);
+    int number;
+    while ((number = signals_wait(s->signals)) == SIGHUP) {
+        struct error err = {.text = ""};
+        (void)!live_reload(s->context.live, &err); // it logs what went wrong
+    }
     log_event(LOG_INFO, "drain", LOG_STR("signal", strsignal(number)),
               LOG_INT("timeout_ms", s->cfg->server.drain_timeout_ms));
     atomic_store(&s->context.metrics->ready, false);
@@ -82,9 +116,12 @@ static void serve_until_told(struct server *s) {
 static void stop(struct server *s) {
     http_stop(s->http);
     engine_close(s->engine);
+    recorder_stop(s->recorder);
+    live_destroy(s->context.live);
+    keys_close(s->context.keys);
 }
 int cmd_serve(const struct options *opt) {
-    struct server s = {.cfg = &opt->cfg, .port = opt->cfg.server.port};
+    struct server s = {.opt = opt, .cfg = &opt->cfg, .port = opt->cfg.server.port};
     struct error err = {.text = ""};
     json_init();
     s.context.cfg = s.cfg;

@@ -3,6 +3,7 @@
  * need the model (its limit on length) are config_policy()'s. */
 #include "server/config.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "server/config_table.h"
@@ -54,7 +55,32 @@ enum status config_set(struct config *c, const char *key, const char *value, str
     return setting_set_text(s, c, value ? value : "true", err);
 }
 
+bool config_host_is_loopback(const char *host) {
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == 127;
+    }
+    if (inet_pton(AF_INET6, host, &v6) == 1) {
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    }
+    return !strcmp(host, "localhost");
+}
+static enum status check_exposure(const struct config *c, struct error *err) {
+    if (*c->auth.keys_file || c->auth.allow_open || config_host_is_loopback(c->server.host)) {
+        return STATUS_OK;
+    }
+    return error_set(err, STATUS_INVALID,
+                     "server.host is \"%s\", where other machines may reach it, and there are no "
+                     "API keys: set auth.keys_file, or auth.allow_open if whoever reaches it may "
+                     "ask",
+                     c->server.host);
+}
 enum status config_check(const struct config *c, struct error *err) {
+    const enum status exposed = check_exposure(c, err);
+    if (exposed) {
+        return exposed;
+    }
     if (c->batching.max_queued_jobs < c->server.max_client_batch_size) {
         return error_set(err, STATUS_INVALID,
                          "batching.max_queued_jobs is %d, less than "

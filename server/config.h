@@ -32,6 +32,11 @@ struct config {
         char timing_allow_origin[128]; // Timing-Allow-Origin; "": not sent
     } server;
     struct {
+        char keys_file[1024]; // keys.h; "": whoever reaches the server may ask
+        bool allow_open;      // also where others than this machine can reach it
+        bool open_metrics;    // /metrics without a key
+    } auth;
+    struct {
         char dir[1024];
         char served_name[128]; // "": the directory's name
         int max_input_tokens;  // 0: the model's limit
@@ -44,19 +49,31 @@ struct config {
         char isa[16];    // "": the best this CPU has
         enum precision precision;
         bool pin;
+        bool deterministic;      // nothing is chosen by timing
+        char tuning_cache[1024]; // "": in the user's folder for caches; "off": none
     } compute;
     struct {
         enum batch_mode mode;
         int max_batch_tokens, max_batch_requests; // of buckets that do not say
         double max_wait_ms;
+        double max_batch_ms; // 0: no bound in time
+        double rank_cost_factor, priority_shift_ms;
+        bool interrupt;
         int max_queued_jobs;
         int64_t max_queued_tokens;
+        int reload_max_batch_tokens; // 0: RELOAD_GROWTH times the largest at start
         struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above
         int n_buckets;
         int padded_max_batch_tokens,
             padded_max_batch_requests; // mode `padded`, which has no buckets
         double padded_max_wait_ms;
+        char record[1024]; // trace of lengths and arrivals; "": none
+        int64_t record_max_bytes;
     } batching;
+    struct {            // where the buckets were read, for errors
+        char file[256]; // "": the command line, or the default
+        int bucket_lines[POLICY_MAX_BUCKETS];
+    } origin;
     struct {
         enum log_level level;
         bool requests; // a line a request
@@ -74,7 +91,8 @@ MUST_CHECK enum status config_read_text(struct config *c, const char *bytes, siz
  * STATUS_INVALID. */
 MUST_CHECK enum status config_set(struct config *c, const char *key, const char *value,
                                   struct error *err);
-bool config_is_switch(const char *key); // a bool: its option takes no word of its own
+bool config_host_is_loopback(const char *host); // a name counts when it is "localhost"
+bool config_is_switch(const char *key);         // a bool: its option takes no word of its own
 /* The known key that `key` was most likely meant to be. */
 const char *config_nearest(const char *key);
 /* Bounds between settings (buckets ascending, ...), once everything is read. */
@@ -84,7 +102,13 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
+/* How large a batch a reload may ask for, rows and inputs: room is made at start. */
+enum { RELOAD_GROWTH = 4 };
+void config_reserve(int *tokens, int *jobs, const struct config *c,
+                    const struct policy_config *at_start);
 void config_print(FILE *out, const struct config *c); // JSON that reads back, every value in force
-void config_print_sample(FILE *out);                  // deploy/berth.jsonc: defaults and comments
-void config_print_help(FILE *out);                    // the settings' part of --help
+/* The same of these keys alone, which are of one section. */
+void config_print_keys(FILE *out, const struct config *c, const char *const *keys, int n);
+void config_print_sample(FILE *out); // deploy/berth.jsonc: defaults and comments
+void config_print_help(FILE *out);   // the settings' part of --help
 #endif

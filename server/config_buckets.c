@@ -111,6 +111,7 @@ enum status buckets_set_json(struct config *c, const cJSON *value, const cJSON *
                          "batching.buckets: an empty list; leave the key out "
                          "for the default, or write one bucket like {\"up_to\": 512}");
     }
+    memset(&c->origin, 0, sizeof(c->origin)); // the reader of a file knows better
     memset(c->batching.buckets, 0, sizeof(c->batching.buckets));
     memcpy(c->batching.buckets, list, (size_t)n * sizeof(list[0]));
     c->batching.n_buckets = n;
@@ -142,21 +143,32 @@ static bool has_default_buckets(const struct config *c) {
     }
     return same;
 }
+/* Puts "file:line: " before what is wrong with a bucket that was read from a file. */
+static enum status at_bucket(const struct config *c, int index, struct error *err) {
+    return c->origin.file[0] ? error_prefix(err, STATUS_INVALID, "%s:%d", c->origin.file,
+                                            c->origin.bucket_lines[index])
+                             : STATUS_INVALID;
+}
 static enum status check_last(const struct config *c, int max_seq_len, struct error *err) {
-    const int last = c->batching.buckets[c->batching.n_buckets - 1].up_to;
-    if (last > max_seq_len) {
-        return error_set(err, STATUS_INVALID,
-                         "batching.buckets: the last bucket takes inputs of "
-                         "up to %d tokens, but the limit is %d (the model's, or "
-                         "model.max_input_tokens): end the list with {\"up_to\": %d}",
-                         last, max_seq_len, max_seq_len);
+    const int n = c->batching.n_buckets, last = c->batching.buckets[n - 1].up_to;
+    int above = 0;
+    while (above < n && c->batching.buckets[above].up_to <= max_seq_len) {
+        above++;
+    }
+    if (above < n) {
+        (void)error_set(
+            err, STATUS_INVALID,
+            "batching.buckets[%d] takes inputs of up to %d tokens, but the limit is %d "
+            "(the model's, or model.max_input_tokens): end the list with {\"up_to\": %d}",
+            above, c->batching.buckets[above].up_to, max_seq_len, max_seq_len);
+        return at_bucket(c, above, err);
     }
     if (last < max_seq_len) {
-        return error_set(err, STATUS_INVALID,
-                         "batching.buckets: the last bucket ends at %d tokens, "
-                         "but inputs may have %d: add {\"up_to\": %d}, or set "
-                         "model.max_input_tokens to %d",
-                         last, max_seq_len, max_seq_len, last);
+        (void)error_set(err, STATUS_INVALID,
+                        "batching.buckets: the last bucket ends at %d tokens, but inputs may have "
+                        "%d: add {\"up_to\": %d}, or set model.max_input_tokens to %d",
+                        last, max_seq_len, max_seq_len, last);
+        return at_bucket(c, n - 1, err);
     }
     return STATUS_OK;
 }
@@ -187,7 +199,16 @@ static struct bucket_limits only_bucket(const struct config *c, int max_seq_len)
 }
 enum status config_policy(struct policy_config *out, const struct config *c, int max_seq_len,
                           struct error *err) {
-    struct policy_config p = {.mode = c->batching.mode};
+    const int64_t shift_ns = llround(c->batching.priority_shift_ms * NS_PER_MS);
+    struct policy_config p = {
+        .mode = c->batching.mode,
+        .max_batch_ns = llround(c->batching.max_batch_ms * NS_PER_MS),
+        .rank_cost_factor = c->batching.rank_cost_factor,
+        .priority_ns = {[PRIORITY_HIGH] = -shift_ns, [PRIORITY_LOW] = shift_ns},
+        .n_keys = 1,
+        .key_weights = {1},
+        .interrupt = c->batching.interrupt,
+    };
     enum status s = STATUS_OK;
     if (p.mode == BATCH_NONE || p.mode == BATCH_PADDED) {
         p.buckets[p.n_buckets++] = only_bucket(c, max_seq_len);
@@ -204,4 +225,16 @@ enum status config_policy(struct policy_config *out, const struct config *c, int
         *out = p;
     }
     return s ? error_prefix(err, s, "batching.buckets") : STATUS_OK;
+}
+void config_reserve(int *tokens, int *jobs, const struct config *c,
+                    const struct policy_config *at_start) {
+    *tokens = *jobs = 0;
+    for (int i = 0; i < at_start->n_buckets && at_start->mode != BATCH_NONE; i++) {
+        const struct bucket_limits *b = &at_start->buckets[i];
+        *tokens = b->max_batch_tokens > *tokens ? b->max_batch_tokens : *tokens;
+        *jobs = b->max_batch_requests > *jobs ? b->max_batch_requests : *jobs;
+    }
+    const int said = c->batching.reload_max_batch_tokens;
+    *tokens = said ? said : *tokens * RELOAD_GROWTH;
+    *jobs = *jobs * RELOAD_GROWTH < *tokens ? *jobs * RELOAD_GROWTH : *tokens;
 }

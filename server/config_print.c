@@ -3,6 +3,7 @@
  * and bounds above it. Start-up and command line only. */
 #include "server/config_table.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/timing.h"
@@ -97,6 +98,18 @@ static void put_json(FILE *out, const struct config *c, bool with_comments) {
 }
 void config_print(FILE *out, const struct config *c) {
     put_json(out, c, false);
+}
+void config_print_keys(FILE *out, const struct config *c, const char *const *keys, int n) {
+    for (int i = 0; i < n; i++) {
+        const struct setting *s = setting_find(keys[i]);
+        assert(s); // the caller's table is wrong otherwise
+        if (i == 0) {
+            fprintf(out, "{\n  \"%.*s\": {\n", (int)setting_section_length(s), s->key);
+        }
+        fprintf(out, "    \"%s\": ", setting_name(s));
+        put_value(out, s, c);
+        fputs(i + 1 < n ? ",\n" : "\n  }\n}\n", out);
+    }
 }
 void config_print_sample(FILE *out) {
     struct config c;

@@ -29,7 +29,7 @@ static_assert(LOG_OFF + 1 == N_ITEMS(log_levels), "names follow enum log_level")
 
 const struct setting config_settings[] = {
     STRING("server.host", server.host, "127.0.0.1",
-           "Address to listen on. There are no API keys yet: others than loopback get a warning."),
+           "Address to listen on. Others than loopback need auth.keys_file, or auth.allow_open."),
     INT("server.port", server.port, "8080", 0, 65535, "",
         "TCP port; 0 takes a free one, which the log tells."),
     INT("server.http_threads", server.http_threads, "2", 1, 64, "threads",
@@ -64,6 +64,14 @@ const struct setting config_settings[] = {
     STRING("server.timing_allow_origin", server.timing_allow_origin, "",
            "Value of Timing-Allow-Origin, for pages of other origins; empty: not sent."),
 
+    STRING("auth.keys_file", auth.keys_file, "",
+           "File of API keys (docs/KEYS.md), for its owner alone to read; empty: no key is asked "
+           "for."),
+    BOOL("auth.allow_open", auth.allow_open, "false",
+         "Without a keys_file, listen on other addresses than loopback all the same."),
+    BOOL("auth.open_metrics", auth.open_metrics, "false",
+         "Answer GET /metrics without a key, also when there is a keys_file."),
+
     STRING("model.dir", model.dir, "",
            "Hugging Face model directory; the command line's MODEL_DIR goes first."),
     STRING("model.served_name", model.served_name, "",
@@ -76,9 +84,9 @@ const struct setting config_settings[] = {
     NAMED(SETTING_CHOICE, "compute.device", compute.device, "auto", devices,
           "What runs the model; auto takes the fastest there is; reference is slow, for checks."),
     INT("compute.workers", compute.workers, "0", 0, 256, "workers",
-        "Batches computed at the same time; 0: one."),
+        "Batches computed at the same time; 0 with threads 0: what measures best at start."),
     INT("compute.threads", compute.threads, "0", 0, 256, "threads",
-        "Threads of each worker; 0: the cores there are, shared out, at most 16."),
+        "Threads of each worker; 0: the cores there are, shared out, at most 16 a worker."),
     STRING("compute.isa", compute.isa, "",
            "Instruction set, such as baseline or avx2; empty: the best this CPU has."),
     NAMED(SETTING_ENUM, "compute.precision", compute.precision, "float32", precision_names,
@@ -87,6 +95,11 @@ const struct setting config_settings[] = {
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),
+    BOOL("compute.deterministic", compute.deterministic, "false",
+         "Let no timing choose: one worker, if compute.workers does not say, and fixed kernels."),
+    STRING("compute.tuning_cache", compute.tuning_cache, "",
+           "File that keeps what was measured at start; empty: ~/.cache/berth/tuning.json; off: "
+           "none."),
 
     NAMED(SETTING_ENUM, "batching.mode", batching.mode, "packed", batch_mode_names,
           "packed: by length, no padding. The others are there to compare with."),
@@ -96,10 +109,23 @@ const struct setting config_settings[] = {
         "Inputs of one forward pass."),
     DOUBLE("batching.max_wait_ms", batching.max_wait_ms, "0", 0, 60e3, "ms",
            "How long an idle worker may wait for company; 0: it never waits."),
+    DOUBLE(
+        "batching.max_batch_ms", batching.max_batch_ms, "25", 0, 60e3, "ms",
+        "How long a batch may be predicted to take; 0: the other caps alone. Not in mode padded."),
+    DOUBLE("batching.rank_cost_factor", batching.rank_cost_factor, "5", 0, 1000, "",
+           "An input that takes t is queued as if it had come this many t later; 0: by arrival."),
+    DOUBLE("batching.priority_shift_ms", batching.priority_shift_ms, "100", 0, 60e3, "ms",
+           "By how much priority high goes ahead of normal, and low comes after it."),
+    BOOL("batching.interrupt", batching.interrupt, "false",
+         "Let urgent short inputs run between two layers of a long batch."),
     INT("batching.max_queued_jobs", batching.max_queued_jobs, "2048", 1, 1000000, "inputs",
         "Inputs that wait in all queues; a request that does not fit is answered 429."),
     INT64("batching.max_queued_tokens", batching.max_queued_tokens, "262144", 1, 1 << 30, "tokens",
           "Their tokens, in all; likewise."),
+    INT("batching.reload_max_batch_tokens", batching.reload_max_batch_tokens, "0", 0, 1 << 20,
+        "tokens",
+        "The largest max_batch_tokens that a reload may bring; 0: four times what is there at "
+        "start."),
     {"batching.buckets", "",
      "[{\"up_to\": 16}, {\"up_to\": 32}, {\"up_to\": 64}, {\"up_to\": 128}, {\"up_to\": 256}, "
      "{\"up_to\": 512}]",
@@ -111,6 +137,12 @@ const struct setting config_settings[] = {
         "inputs", "max_batch_requests of mode padded."),
     DOUBLE("batching.padded_max_wait_ms", batching.padded_max_wait_ms, "5", 0, 60e3, "ms",
            "max_wait_ms of mode padded."),
+    STRING(
+        "batching.record", batching.record, "",
+        "File for lengths and arrival times, for berth tune; texts are never in it. Empty: none."),
+    INT64("batching.record_max_bytes", batching.record_max_bytes, "268435456", 4096,
+          INT64_C(1) << 40, "bytes",
+          "The largest that file may become; what comes then is counted."),
 
     NAMED(SETTING_ENUM, "log.level", log.level, "info", log_levels,
           "The least that is logged; JSON lines on stderr."),

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 int cores_of_quota(const char *cpu_max) {
@@ -37,6 +38,42 @@ int cores_available(void) {
 }
 bool cores_are_ours(int n_threads) {
     return n_threads == masked_cores() && !quota_cores();
+}
+/* Appends the value of a "name : value" line. */
+static void append_value(char *out, size_t size, const char *line) {
+    const char *colon = strchr(line, ':');
+    size_t len = strlen(out);
+    if (len > 0 && len + 1 < size) {
+        out[len++] = ' ';
+    }
+    for (const char *c = colon ? colon + 1 : ""; *c && len + 1 < size; c++) {
+        if (*c > ' ' && *c <= '~') {
+            out[len++] = *c;
+        } else if (*c == ' ' && len > 0 && out[len - 1] != ' ') {
+            out[len++] = ' ';
+        }
+    }
+    out[len] = '\0';
+}
+void cores_model(char *out, size_t size) {
+    static const char *const names[] = {"model name\t", "cpu family\t",      "model\t",
+                                        "stepping\t",   "CPU implementer\t", "CPU part\t"};
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    out[0] = '\0';
+    while (f && fgets(line, sizeof(line), f) && line[0] != '\n') { // the first of the cores
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+            if (!strncmp(line, names[i], strlen(names[i]))) {
+                append_value(out, size, line);
+            }
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+    if (!*out) {
+        snprintf(out, size, "unknown");
+    }
 }
 struct cores_mask cores_mask_get(void) {
     struct cores_mask m = {.known = false};

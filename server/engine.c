@@ -1,9 +1,9 @@
 /* engine.c - opens everything that answers a text, in the order in which mistakes are cheapest to
  * find: tokenizer, config.json, limits, weights, and then what needs memory and threads.
  * The weights are made once, by a backend of one lane that does nothing else and lives until they
- * are gone; every worker has a backend and an encoder of its own and borrows them. Encoders are
- * warmed up before their workers start, so that the first request finds pages and caches in place
- * and the metrics hold requests alone. */
+ * are gone; every worker has a device (a backend and an encoder) of its own and borrows them.
+ * Devices are timed or warmed up before their workers start, so that the first request finds pages
+ * and caches in place, the batcher knows what passes cost, and the metrics hold requests alone. */
 #include "server/engine.h"
 
 #include <limits.h>
@@ -13,12 +13,12 @@
 #include "base/log.h"
 #include "base/timing.h"
 #include "kernels/backend.h"
-#include "model/encoder.h"
 #include "model/weights.h"
 #include "server/cores.h"
+#include "server/device.h"
+#include "server/split.h"
+#include "server/sweep.h"
 #include "server/worker.h"
-
-enum { MAX_AUTO_THREADS = 16 };
 
 struct engine {
     struct tokenizer *tokenizer;
@@ -26,8 +26,10 @@ struct engine {
     struct backend *loader; // made the weights, runs nothing
     struct model_weights weights;
     struct batcher *batcher;
+    struct device *devices;  // [info.n_workers], zeroed once a worker has them
     struct worker **workers; // [info.n_workers], NULL from the first that did not start
     struct engine_info info;
+    bool measure;
     char model_name[128];
     char backend_detail[128];
 };
@@ -37,22 +39,6 @@ static double ms_since(int64_t start_ns) {
 }
 static void log_stage(const char *stage, double ms) {
     log_event(LOG_INFO, "cold_start", LOG_STR("stage", stage), LOG_NUM("ms", ms));
-}
-
-/* first_core: of those that this process may use; -1: not pinned. */
-static enum status create_backend(struct backend **out, const struct config *cfg, int n_lanes,
-                                  int first_core, struct error *err) {
-    if (!strcmp(cfg->compute.device, "reference")) {
-        return reference_backend_create(out, err);
-    }
-    const struct cpu_options opt = {
-        .n_lanes = n_lanes,
-        .first_core = first_core,
-        .isa = *cfg->compute.isa ? cfg->compute.isa : NULL,
-        .precision = cfg->compute.precision,
-    };
-    const enum status s = cpu_backend_create(out, &opt, err);
-    return s ? error_prefix(err, s, "settings of compute") : STATUS_OK;
 }
 
 /* The last part of the directory's true name; what was written where that cannot be told. */
@@ -132,24 +118,9 @@ static enum status open_tokenizer_and_config(struct engine *e, const struct conf
     return set_max_input(e, cfg, err);
 }
 
-static enum status create_batcher(struct engine *e, const struct config *cfg, struct error *err) {
-    const enum status s = config_policy(&e->info.policy, cfg, e->info.max_input_tokens, err);
-    if (s) {
-        return s;
-    }
-    const struct batcher_config batcher = {
-        .policy = e->info.policy,
-        .max_seq_len = e->info.max_input_tokens,
-        .max_queued_jobs = cfg->batching.max_queued_jobs,
-        .max_queued_tokens = cfg->batching.max_queued_tokens,
-        .pad_token_id = tokenizer_pad_id(e->tokenizer),
-    };
-    return batcher_create(&e->batcher, &batcher, err);
-}
-
 static enum status load_weights(struct engine *e, const struct config *cfg, struct error *err) {
     struct load_times times = {0};
-    enum status s = create_backend(&e->loader, cfg, 1, -1, err);
+    enum status s = device_create_backend(&e->loader, cfg, 1, -1, err);
     if (s) {
         return s;
     }
@@ -162,112 +133,109 @@ static enum status load_weights(struct engine *e, const struct config *cfg, stru
     log_stage("map", times.map_ms);
     log_stage("check", times.check_ms);
     log_stage("convert", times.convert_ms);
-    log_stage("tune", e->info.tune_ms); // 0: one kernel an ISA, nothing to choose by timing yet
     return STATUS_OK;
 }
 
-static int min_int(int a, int b) {
-    return a < b ? a : b;
-}
-/* One pass over sequences of the same token; its logits are thrown away. */
-static enum status warm_up_shape(struct encoder *encoder, const struct engine *e, int n_seqs,
-                                 int seq_len, struct error *err) {
-    const int n_rows = n_seqs * seq_len;
-    int32_t *zeros = xcalloc((size_t)n_rows, sizeof(*zeros));
-    int32_t *starts = xcalloc((size_t)n_seqs + 1, sizeof(*starts));
-    int32_t *lens = xcalloc((size_t)n_seqs, sizeof(*lens));
-    float *logits = xcalloc((size_t)n_seqs * (size_t)e->model.n_labels, sizeof(*logits));
-    for (int i = 0; i < n_seqs; i++) {
-        starts[i + 1] = starts[i] + seq_len, lens[i] = seq_len;
-    }
-    const struct token_batch batch = {.token_ids = zeros,
-                                      .token_type_ids = zeros,
-                                      .cu_seqlens = starts,
-                                      .seq_lens = lens,
-                                      .n_seqs = n_seqs,
-                                      .n_rows = n_rows,
-                                      .max_seq_len = seq_len};
-    const enum status s = encoder_forward(encoder, logits, &batch, NULL, err);
-    free(zeros), free(starts), free(lens), free(logits);
-    return s;
-}
-/* A short text, a full batch, a longer text: the shapes whose first time would be seen. */
-static enum status warm_up(struct encoder *encoder, const struct engine *e, struct error *err) {
-    static const int shapes[][2] = {{1, 8}, {8, 32}, {1, 128}}; // sequences, tokens of each
-    const struct batch_limits limits = batcher_batch_limits(e->batcher);
-    for (size_t i = 0; i < N_ITEMS(shapes); i++) {
-        const int len = min_int(shapes[i][1], min_int(e->info.max_input_tokens, limits.max_rows));
-        const int fit = min_int(limits.max_jobs, limits.max_rows / len);
-        const enum status s = warm_up_shape(encoder, e, min_int(shapes[i][0], fit), len, err);
-        if (s) {
-            return s;
-        }
-    }
-    return STATUS_OK;
-}
-static enum status start_worker(struct engine *e, const struct config *cfg, struct metrics *metrics,
-                                int index, struct error *err) {
-    const struct batch_limits batch = batcher_batch_limits(e->batcher);
-    const struct encoder_limits limits = {batch.max_rows, batch.max_jobs, e->info.max_input_tokens};
-    struct backend *be = NULL;
-    struct encoder *encoder = NULL;
-    const struct cores_mask own = cores_mask_get(); // warming up pins this thread as lane 0
-    const bool pin = cfg->compute.pin && cores_are_ours(e->info.n_workers * e->info.n_threads);
-    const int first_core = pin ? index * e->info.n_threads : -1;
-    enum status s = create_backend(&be, cfg, e->info.n_threads, first_core, err);
-    if (!s) {
-        s = encoder_create(&encoder, be, &e->model, &e->weights, &limits, err);
-    }
-    const int64_t start_ns = time_now_ns();
-    if (!s) {
-        s = warm_up(encoder, e, err);
-        e->info.warm_up_ms += ms_since(start_ns);
-        cores_mask_set(&own);
-    }
-    if (!s) {
-        const struct worker_parts parts = {.batcher = e->batcher,
-                                           .be = be,
-                                           .encoder = encoder,
-                                           .metrics = metrics,
-                                           .n_outputs = e->model.n_labels,
-                                           .index = index};
-        s = worker_start(&e->workers[index], &parts, err);
-    }
+static enum status plan_devices(struct engine *e, struct device_plan *plan,
+                                struct batcher_config *batcher, const struct config *cfg,
+                                struct error *err) {
+    const enum status s = config_policy(&e->info.policy, cfg, e->info.max_input_tokens, err);
     if (s) {
-        encoder_destroy(encoder);
-        backend_destroy(be);
         return s;
     }
-    snprintf(e->backend_detail, sizeof(e->backend_detail), "%s", be->detail);
-    e->info.backend = be->name, e->info.backend_detail = e->backend_detail; // name: a literal
-    e->info.dtype = dtype_name(be->dtype);
+    *batcher = (struct batcher_config){
+        .queues = {.policy = e->info.policy,
+                   .max_seq_len = e->info.max_input_tokens,
+                   .max_queued_jobs = cfg->batching.max_queued_jobs,
+                   .max_queued_tokens = cfg->batching.max_queued_tokens},
+        .pad_token_id = tokenizer_pad_id(e->tokenizer),
+    };
+    config_reserve(&batcher->reserve_tokens, &batcher->reserve_jobs, cfg, &e->info.policy);
+    *plan = (struct device_plan){.cfg = cfg,
+                                 .model = &e->model,
+                                 .weights = &e->weights,
+                                 .loader = e->loader,
+                                 .batch = batcher_limits(batcher),
+                                 .max_seq_len = e->info.max_input_tokens,
+                                 .measure = e->measure};
     return STATUS_OK;
 }
-static enum status start_workers(struct engine *e, const struct config *cfg,
-                                 struct metrics *metrics, struct error *err) {
-    const int n = cfg->compute.workers ? cfg->compute.workers : 1;
-    const int share = min_int(cores_available(), MAX_AUTO_THREADS) / n;
-    e->info.n_workers = n;
-    e->info.n_threads = cfg->compute.threads ? cfg->compute.threads : share > 1 ? share : 1;
+/* Split, devices, and what their passes cost: all that is measured or remembered. */
+static enum status open_devices(struct engine *e, const struct device_plan *plan,
+                                struct cost_model *cost, struct tuning *tuning, struct error *err) {
+    const int64_t start_ns = time_now_ns();
+    struct split split = {0};
+    enum cost_source from = COST_NOTHING;
+    enum status s = split_choose(&split, plan, tuning, err);
+    if (s) {
+        return s;
+    }
+    const int n = split.n_workers;
+    e->info.n_workers = n, e->info.n_threads = split.n_threads;
+    e->devices = xcalloc((size_t)n, sizeof(*e->devices));
     e->workers = xcalloc((size_t)n, sizeof(*e->workers));
-    for (int i = 0; i < n; i++) {
-        const enum status s = start_worker(e, cfg, metrics, i, err);
-        if (s) {
-            return s;
+    for (int i = 0; i < n && !s; i++) {
+        s = device_open(&e->devices[i], plan, i, split, err);
+    }
+    s = s ? s : sweep_cost(cost, &from, &e->devices[0], plan, split, tuning, err);
+    e->info.cost_from = cost_source_names[from];
+    e->info.tune_ms = ms_since(start_ns);
+    log_stage("tune", e->info.tune_ms);
+    const int64_t warm_ns = time_now_ns();
+    struct probe *probe = probe_create(plan);
+    for (int i = from == COST_SWEEP ? 1 : 0; i < n && !s; i++) {
+        s = probe_warm_up(probe, &e->devices[i], err);
+    }
+    probe_destroy(probe);
+    e->info.warm_up_ms = ms_since(warm_ns);
+    log_stage("warm_up", e->info.warm_up_ms);
+    return s;
+}
+static enum status start_workers(struct engine *e, struct metrics *metrics, struct error *err) {
+    enum status s = STATUS_OK;
+    for (int i = 0; i < e->info.n_workers && !s; i++) {
+        struct device *d = &e->devices[i];
+        const struct worker_parts parts = {.batcher = e->batcher,
+                                           .be = d->be,
+                                           .encoder = d->encoder,
+                                           .urgent_encoder = d->urgent,
+                                           .metrics = metrics,
+                                           .n_outputs = e->model.n_labels,
+                                           .index = i};
+        snprintf(e->backend_detail, sizeof(e->backend_detail), "%s", d->be->detail);
+        e->info.backend = d->be->name, e->info.backend_detail = e->backend_detail; // a literal
+        e->info.dtype = dtype_name(d->be->dtype);
+        s = worker_start(&e->workers[i], &parts, err);
+        if (!s) {
+            *d = (struct device){.be = NULL}; // the worker's now
         }
     }
-    log_stage("warm_up", e->info.warm_up_ms);
-    return STATUS_OK;
+    return s;
+}
+static enum status open_workers(struct engine *e, const struct config *cfg, struct metrics *metrics,
+                                struct error *err) {
+    struct device_plan plan;
+    struct batcher_config batcher;
+    enum status s = plan_devices(e, &plan, &batcher, cfg, err);
+    if (s) {
+        return s;
+    }
+    struct tuning *tuning = tuning_open(cfg->compute.tuning_cache);
+    const struct cores_mask own = cores_mask_get(); // who runs a pass is pinned as lane 0
+    s = open_devices(e, &plan, &batcher.cost, tuning, err);
+    cores_mask_set(&own);
+    tuning_close(tuning);
+    metrics_give_back_memory();
+    batcher.queues.n_workers = e->info.n_workers;
+    s = s ? s : batcher_create(&e->batcher, &batcher, err);
+    return s ? s : start_workers(e, metrics, err);
 }
 
-enum status engine_open(struct engine **out, const struct config *cfg, struct metrics *metrics,
-                        struct error *err) {
+static enum status open_all(struct engine **out, const struct config *cfg, struct metrics *metrics,
+                            bool measure, struct error *err) {
     struct engine *e = xcalloc(1, sizeof(*e));
+    e->measure = measure;
     enum status s = open_tokenizer_and_config(e, cfg, err);
-    if (s) {
-        goto fail;
-    }
-    s = create_batcher(e, cfg, err);
     if (s) {
         goto fail;
     }
@@ -275,7 +243,7 @@ enum status engine_open(struct engine **out, const struct config *cfg, struct me
     if (s) {
         goto fail;
     }
-    s = start_workers(e, cfg, metrics, err);
+    s = open_workers(e, cfg, metrics, err);
     if (s) {
         goto fail;
     }
@@ -285,6 +253,14 @@ enum status engine_open(struct engine **out, const struct config *cfg, struct me
 fail:
     engine_close(e);
     return s;
+}
+enum status engine_open(struct engine **out, const struct config *cfg, struct metrics *metrics,
+                        struct error *err) {
+    return open_all(out, cfg, metrics, true, err);
+}
+enum status engine_open_unmeasured(struct engine **out, const struct config *cfg,
+                                   struct metrics *metrics, struct error *err) {
+    return open_all(out, cfg, metrics, false, err);
 }
 void engine_close(struct engine *e) {
     if (!e) {
@@ -296,7 +272,11 @@ void engine_close(struct engine *e) {
     for (int i = 0; e->workers && i < e->info.n_workers; i++) {
         worker_join(e->workers[i]);
     }
+    for (int i = 0; e->devices && i < e->info.n_workers; i++) {
+        device_close(&e->devices[i]); // that no worker has taken over
+    }
     free(e->workers);
+    free(e->devices);
     batcher_destroy(e->batcher);
     model_weights_finish(&e->weights);
     backend_destroy(e->loader);

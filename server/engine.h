@@ -9,10 +9,13 @@
 #include "tokenizer/tokenizer.h"
 
 struct engine;
-/* Loads the model directory, starts the workers and warms them up. Logs the cold start by stage
- * (map, check, convert, tune, warm_up). Errors name file, field and expected value. */
+/* Loads the model directory, times or warms up its devices, starts the workers. Logs the cold start
+ * by stage (map, check, convert, tune, warm_up). Errors name file, field and expected value. */
 MUST_CHECK enum status engine_open(struct engine **out, const struct config *cfg,
                                    struct metrics *metrics, struct error *err);
+/* For a short life: what the tuning cache does not tell is not measured. */
+MUST_CHECK enum status engine_open_unmeasured(struct engine **out, const struct config *cfg,
+                                              struct metrics *metrics, struct error *err);
 /* Closes the batcher, lets the workers finish what is queued, joins them, frees all. Takes NULL. */
 void engine_close(struct engine *e);
 
@@ -22,6 +25,7 @@ const struct model_config *engine_model(const struct engine *e);
 struct engine_info {
     const char *backend, *backend_detail, *dtype; // "cpu", "avx2, 2 lanes", "float32"
     const char *model_name;                       // served name
+    const char *cost_from; // "sweep", "cache", "nothing": its cost model at start
     int max_input_tokens;
     bool takes_pairs; // false: a second text would need a token type that the model has not
     int n_workers, n_threads;

@@ -40,12 +40,19 @@ struct number {
     char text[40];
 };
 static struct number number_of(uint64_t value, enum unit unit) {
+    static const struct {
+        uint64_t whole; // of the unit in one
+        int decimals;
+    } scales[] = {[UNIT_NS_AS_SECONDS] = {1000000000, 9},
+                  [UNIT_PS_AS_SECONDS] = {1000000000000, 12},
+                  [UNIT_MILLIONTHS] = {1000000, 6}};
     struct number n;
     if (unit == UNIT_NONE) {
         snprintf(n.text, sizeof(n.text), "%llu", (unsigned long long)value);
     } else {
-        snprintf(n.text, sizeof(n.text), "%llu.%09llu", (unsigned long long)(value / 1000000000),
-                 (unsigned long long)(value % 1000000000));
+        snprintf(n.text, sizeof(n.text), "%llu.%0*llu",
+                 (unsigned long long)(value / scales[unit].whole), scales[unit].decimals,
+                 (unsigned long long)(value % scales[unit].whole));
     }
     return n;
 }

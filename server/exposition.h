@@ -16,7 +16,7 @@ struct labels {
 #define LABELS(n, v, n2, v2) ((struct labels){{(n), (v)}, {(n2), (v2)}})
 
 /* What an integer counts, and so how it is written. */
-enum unit { UNIT_NONE, UNIT_NS_AS_SECONDS };
+enum unit { UNIT_NONE, UNIT_NS_AS_SECONDS, UNIT_PS_AS_SECONDS, UNIT_MILLIONTHS };
 
 /* # HELP and # TYPE; every sample of the family follows before the next family. */
 void expose_family(struct json_writer *w, const char *name, const char *type, const char *help);

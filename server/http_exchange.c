@@ -1,10 +1,8 @@
-/* http_exchange.c - one exchange, from its headers to the answer's last byte.
- * libmicrohttpd calls in on the connection's own thread: when the headers are there (begin), for
- * every piece of the body, and when it is whole (end). A reply queued in the first call closes the
- * connection, so only refusals are; what comes with a body takes a slot, everything else is
- * answered by the thread's scratch request and copied.
- * While jobs are out the connection is suspended. `pending` counts them, plus one that the handler
- * itself holds until suspending is done; who brings it to zero resumes the connection, once. */
+/* http_exchange.c - one exchange: its body, its answer, its end.
+ * libmicrohttpd calls in on the connection's own thread: when the headers are there (http_admit.c),
+ * for every piece of the body, and when it is whole (end). What comes with a body has a slot by
+ * then, everything else is answered by the thread's scratch request and copied. While jobs are out
+ * the connection is suspended (http_wait.c). */
 #include "server/http_internal.h"
 
 #include <assert.h>
@@ -37,26 +35,29 @@ void exchange_await_headers(struct connection *c) {
 static const char *header_value(const struct connection *c, const char *name) {
     return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
 }
-static void request_begin(struct request *r, const struct connection *c) {
+void exchange_start(struct request *r, const struct connection *c) {
     request_reset(r);
     request_set_id(r, header_value(c, "X-Request-Id"));
     r->route = c->route;
     stage_clock_start(&r->clock, time_now_ns());
 }
 
-static void log_request(const struct connection *c, const struct request *r, const char *outcome) {
-    if (!config_of(c)->log.requests) {
-        return;
-    }
+static int64_t tokens_of(const struct request *r) {
     int64_t n_tokens = 0;
     for (int i = 0; i < r->n_jobs; i++) {
         n_tokens += r->jobs[i].n_tokens;
     }
+    return n_tokens;
+}
+static void log_request(const struct connection *c, const struct request *r, const char *outcome) {
+    if (!config_of(c)->log.requests) {
+        return;
+    }
     const double ms = (double)(time_now_ns() - r->clock.start_ns) / (double)NS_PER_MS;
     log_event(LOG_INFO, "request", LOG_STR("id", r->id),
-              LOG_STR("route", r->route ? r->route->path : ""),
+              LOG_STR("route", r->route ? r->route->path : ""), LOG_STR("key", r->caller.key_name),
               LOG_INT("status", r->reply.http_status), LOG_STR("outcome", outcome),
-              LOG_NUM("ms", ms), LOG_INT("jobs", r->n_jobs), LOG_INT("tokens", n_tokens));
+              LOG_NUM("ms", ms), LOG_INT("jobs", r->n_jobs), LOG_INT("tokens", tokens_of(r)));
 }
 static void count_reply(struct metrics *m, const struct request *r) {
     const int status = r->reply.http_status;
@@ -95,7 +96,7 @@ static bool queue_reply(struct connection *c, const struct reply *reply,
 }
 /* Sends r->reply. A slot's arena outlives the response; what the scratch request holds is copied.
  */
-static bool answer(struct connection *c, struct request *r) {
+bool exchange_answer(struct connection *c, struct request *r) {
     struct metrics *m = c->daemon->http->ctx->metrics;
     reply_add_timing(r, config_of(c));
     count_reply(m, r);
@@ -133,7 +134,7 @@ static void cut_body(struct connection *c, enum refusal why, const char *text) {
     sendmsg(c->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL); // what does not fit now never will
     shutdown(c->fd, SHUT_RDWR);
     count_reply(c->daemon->http->ctx->metrics, r);
-    c->slot->outcome = why == REFUSE_SLOW ? OUTCOME_EXPIRED : OUTCOME_REFUSED;
+    c->slot->outcome = why == REFUSE_UNAVAILABLE ? OUTCOME_REFUSED : OUTCOME_EXPIRED;
     c->late = true;
 }
 /* libmicrohttpd reads no more of a socket whose end came together with the last bytes; shutting it
@@ -143,7 +144,15 @@ static void give_up_body(struct connection *c) {
     c->late = true;
     shutdown(c->fd, SHUT_RDWR);
 }
-static void on_body(void *arg, enum watch_event event) {
+static void cut_late_body(struct connection *c) {
+    const int64_t own_ns = c->slot->request.caller.deadline_ns;
+    if (own_ns && time_now_ns() >= own_ns) {
+        cut_body(c, REFUSE_DEADLINE, "Berth-Deadline-Ms passed before the body was there");
+    } else {
+        cut_body(c, REFUSE_SLOW, "the body did not arrive within read_timeout_ms");
+    }
+}
+void exchange_on_body(void *arg, enum watch_event event) {
     struct connection *c = arg;
     if (c->late) {
         return;
@@ -155,104 +164,9 @@ static void on_body(void *arg, enum watch_event event) {
             give_up_body(c);
         }
         break;
-    case WATCH_DEADLINE:
-        cut_body(c, REFUSE_SLOW, "the body did not arrive within read_timeout_ms");
-        break;
+    case WATCH_DEADLINE: cut_late_body(c); break;
     case WATCH_STOP: cut_body(c, REFUSE_UNAVAILABLE, "the server is shutting down"); break;
     }
-}
-
-static enum MHD_Result on_header(void *arg, enum MHD_ValueKind kind, const char *name,
-                                 size_t name_len, const char *value, size_t value_len) {
-    (void)kind;
-    gate_header(arg, name, name_len, value, value_len);
-    return MHD_YES;
-}
-static bool refuse(struct connection *c, enum refusal why, const char *text, const char *allowed) {
-    struct request *r = &c->daemon->scratch;
-    request_begin(r, c);
-    reply_error(r, why, "%s", text);
-    if (allowed) {
-        reply_header(r, "Allow", allowed);
-    }
-    return answer(c, r);
-}
-static bool refuse_size(struct connection *c, int64_t n) {
-    char text[128];
-    snprintf(text, sizeof(text), "a body of %lld bytes is over the limit of %lld", (long long)n,
-             (long long)config_of(c)->server.max_body_bytes);
-    return refuse(c, REFUSE_TOO_LARGE, text, NULL);
-}
-static bool has_body(const struct route *route) {
-    return !strcmp(route->method, "POST");
-}
-/* The request is accepted: from here on it has a slot, and ends in one of the outcomes. */
-static bool accept_request(struct connection *c, const struct gate *g) {
-    struct http *h = c->daemon->http;
-    struct slot *s = http_take_slot(h);
-    if (!s) {
-        return refuse(c, REFUSE_OVERLOADED, "all max_concurrent_requests slots are in use", NULL);
-    }
-    struct request *r = &s->request;
-    request_begin(r, c);
-    const char *profile = header_value(c, "Berth-Profile");
-    r->wants_profile = h->ctx->cfg->server.profile_header && profile && !strcmp(profile, "1");
-    s->connection = c;
-    s->outcome = OUTCOME_OPEN;
-    s->too_large = s->submitted = false;
-    s->body_capacity = (size_t)(g->is_chunked ? h->ctx->cfg->server.max_body_bytes : g->length);
-    s->body = arena_alloc(&r->arena, s->body_capacity, 1); // pages become real as they are written
-    assert(s->body);
-    c->slot = s;
-    c->late = false;
-    atomic_fetch_add(&h->ctx->metrics->accepted, 1);
-    const int64_t read_ns = h->ctx->cfg->server.read_timeout_ms * NS_PER_MS;
-    watch_add(h->watch, &c->watch, c->fd, time_now_ns() + read_ns, on_body, c);
-    return true;
-}
-static bool begin_with_body(struct connection *c, const struct gate *g) {
-    struct http *h = c->daemon->http;
-    if (c->over_limit) {
-        return refuse(c, REFUSE_UNAVAILABLE, "all max_connections connections are in use", NULL);
-    }
-    if (!gate_is_json(g->content_type)) {
-        return refuse(c, REFUSE_TYPE, "Content-Type has to be application/json, in UTF-8", NULL);
-    }
-    if (!g->n_lengths && !g->is_chunked) {
-        return refuse(c, REFUSE_NO_LENGTH, "Content-Length is missing", NULL);
-    }
-    if (atomic_load(&h->refusing)) {
-        return refuse(c, REFUSE_UNAVAILABLE, "the server is shutting down", NULL);
-    }
-    return accept_request(c, g);
-}
-bool exchange_begin(struct connection *c, const char *method, const char *path,
-                    const char *version) {
-    struct http *h = c->daemon->http;
-    struct gate g = {.n_hosts = 0};
-    c->route = NULL;
-    c->overrun_bytes = 0;
-    MHD_get_connection_values_n(c->mhd, MHD_HEADER_KIND, on_header, &g);
-    const char *fault = gate_framing_fault(&g, version);
-    if (fault) {
-        return refuse(c, REFUSE_BAD_REQUEST, fault, NULL);
-    }
-    if (c->target_bytes + g.n_bytes > config_of(c)->server.max_header_bytes) {
-        return refuse(c, REFUSE_HEADERS, "path and headers are over max_header_bytes", NULL);
-    }
-    const char *allowed = NULL;
-    c->route = route_find(method, path, &allowed);
-    if (!c->route) {
-        return allowed ? refuse(c, REFUSE_METHOD, "this path takes other methods", allowed)
-                       : refuse(c, REFUSE_NOT_FOUND, "nothing is served at this path", NULL);
-    }
-    if (g.length > h->ctx->cfg->server.max_body_bytes) {
-        return refuse_size(c, g.length);
-    }
-    if (c->route->needs_engine && !atomic_load(&h->ctx->engine)) {
-        return refuse(c, REFUSE_UNAVAILABLE, "the model is still being loaded", NULL);
-    }
-    return has_body(c->route) ? begin_with_body(c, &g) : true;
 }
 
 bool exchange_body(struct connection *c, const char *bytes, size_t n) {
@@ -269,89 +183,6 @@ bool exchange_body(struct connection *c, const char *bytes, size_t n) {
     return c->overrun_bytes <= CHUNKED_OVERRUN_BYTES;
 }
 
-static void release(struct slot *s, int n) {
-    struct connection *c = s->connection;
-    struct http *h = c->daemon->http;
-    if (atomic_fetch_sub(&s->request.pending, n) == n) {
-        atomic_fetch_add(&h->n_resuming, 1);
-        MHD_resume_connection(c->mhd);
-        atomic_fetch_sub(&h->n_resuming, 1);
-    }
-}
-static void on_job_done(struct job *job) {
-    release(job->owner, 1);
-}
-/* Ends a request that waits: what is queued comes back, what runs is awaited. */
-static void end_early(struct connection *c, enum status why) {
-    struct slot *s = c->slot;
-    struct request *r = &s->request;
-    struct batcher *b = engine_batcher(atomic_load(&c->daemon->http->ctx->engine));
-    int expected = STATUS_OK, n_cancelled = 0;
-    if (!atomic_load(&r->pending) || !atomic_compare_exchange_strong(&r->ended, &expected, why)) {
-        return; // all done, or ended before
-    }
-    for (int i = 0; i < r->n_jobs; i++) {
-        if (batcher_cancel(b, &r->jobs[i])) {
-            r->jobs[i].status = why;
-            n_cancelled++;
-        }
-    }
-    atomic_fetch_add(&c->daemon->http->ctx->metrics->jobs_cancelled, (unsigned)n_cancelled);
-    if (n_cancelled) {
-        release(s, n_cancelled);
-    }
-}
-static void on_wait(void *arg, enum watch_event event) {
-    struct connection *c = arg;
-    switch (event) {
-    case WATCH_HANG_UP: end_early(c, STATUS_CANCELLED); break;
-    case WATCH_HALF_CLOSE:
-        if (!config_of(c)->server.tolerate_half_close) {
-            end_early(c, STATUS_CANCELLED);
-        }
-        break;
-    case WATCH_DEADLINE: end_early(c, STATUS_TIMEOUT); break;
-    case WATCH_STOP: end_early(c, STATUS_UNAVAILABLE); break;
-    }
-}
-
-static enum status submit_jobs(struct connection *c, struct slot *s, int64_t deadline_ns) {
-    struct request *r = &s->request;
-    struct job **jobs = arena_alloc(&r->arena, (size_t)r->n_jobs, sizeof(struct job *));
-    if (!jobs) {
-        return STATUS_TOO_LONG;
-    }
-    for (int i = 0; i < r->n_jobs; i++) {
-        struct job *job = jobs[i] = &r->jobs[i];
-        job->done = on_job_done;
-        job->owner = s;
-        job->deadline_ns = deadline_ns;
-        job->status = STATUS_OK;
-        job->queued_ns = job->chosen_ns = job->infer_ns = job->done_ns = 0;
-        memset(&job->ride, 0, sizeof(job->ride));
-    }
-    atomic_store(&r->pending, r->n_jobs + 1);
-    return batcher_submit(engine_batcher(atomic_load(&c->daemon->http->ctx->engine)), jobs,
-                          r->n_jobs);
-}
-static bool submit_and_suspend(struct connection *c, struct slot *s) {
-    struct request *r = &s->request;
-    const int64_t deadline_ns =
-        r->clock.ends_ns[STAGE_READ] + config_of(c)->server.request_timeout_ms * NS_PER_MS;
-    const enum status status = submit_jobs(c, s, deadline_ns);
-    if (status) {
-        reply_error(r, refusal_of_status(status), "%s",
-                    status == STATUS_OVERLOADED    ? "the queue is full"
-                    : status == STATUS_UNAVAILABLE ? "the server is shutting down"
-                                                   : "the input is too long");
-        return answer(c, r);
-    }
-    s->submitted = true;
-    MHD_suspend_connection(c->mhd);
-    watch_add(c->daemon->http->watch, &c->watch, c->fd, deadline_ns, on_wait, c);
-    release(s, 1); // the handler's own: from here on the connection may be resumed
-    return true;
-}
 static bool start_request(struct connection *c, struct slot *s) {
     struct http *h = c->daemon->http;
     struct request *r = &s->request;
@@ -364,68 +195,40 @@ static bool start_request(struct connection *c, struct slot *s) {
     if (s->too_large) {
         reply_error(r, REFUSE_TOO_LARGE, "the body is over the limit of %lld bytes",
                     (long long)h->ctx->cfg->server.max_body_bytes);
-        return answer(c, r);
+        return exchange_answer(c, r);
     }
     c->route->start(h->ctx, r);
     if (r->reply.http_status) {
-        return answer(c, r);
+        return exchange_answer(c, r);
     }
     assert(r->n_jobs > 0 && c->route->finish);
-    return submit_and_suspend(c, s);
+    return exchange_wait(c, s);
 }
 
-static int64_t later(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-/* A request is in a stage as long as any of its jobs is. */
-static void end_job_stages(struct request *r) {
-    int64_t chosen_ns = 0, infer_ns = 0, done_ns = 0;
-    for (int i = 0; i < r->n_jobs; i++) {
-        chosen_ns = later(chosen_ns, r->jobs[i].chosen_ns);
-        infer_ns = later(infer_ns, r->jobs[i].infer_ns);
-        done_ns = later(done_ns, r->jobs[i].done_ns);
-    }
-    stage_clock_end(&r->clock, STAGE_QUEUE, chosen_ns);
-    stage_clock_end(&r->clock, STAGE_FORM, infer_ns);
-    stage_clock_end(&r->clock, STAGE_INFER, done_ns);
-}
-static bool finish_request(struct connection *c, struct slot *s) {
-    struct http *h = c->daemon->http;
-    struct request *r = &s->request;
-    watch_remove(h->watch, &c->watch);
-    assert(atomic_load(&r->pending) == 0);
-    const enum status ended = (enum status)atomic_load(&r->ended);
-    if (ended == STATUS_CANCELLED) {
-        s->outcome = OUTCOME_CANCELLED;
-        return false; // nobody is there to be answered
-    }
-    end_job_stages(r);
-    if (ended) {
-        reply_error(r, refusal_of_status(ended), "%s",
-                    ended == STATUS_TIMEOUT ? "no answer within request_timeout_ms"
-                                            : "the server is shutting down");
-    } else {
-        c->route->finish(h->ctx, r);
-    }
-    return answer(c, r);
-}
 bool exchange_end(struct connection *c) {
     struct slot *s = c->slot;
     if (s) {
-        return s->submitted ? finish_request(c, s) : start_request(c, s);
+        return s->submitted ? exchange_waited(c, s) : start_request(c, s);
     }
     struct request *r = &c->daemon->scratch;
-    request_begin(r, c);
+    exchange_start(r, c);
     c->route->start(c->daemon->http->ctx, r);
-    return answer(c, r);
+    return exchange_answer(c, r);
 }
 
-static void count_outcome(struct metrics *m, enum outcome outcome) {
-    counter *const counters[] = {[OUTCOME_ANSWERED] = &m->answered,
-                                 [OUTCOME_REFUSED] = &m->refused,
-                                 [OUTCOME_EXPIRED] = &m->expired,
-                                 [OUTCOME_CANCELLED] = &m->cancelled};
-    atomic_fetch_add(counters[outcome], 1);
+static void count_outcome(struct metrics *m, const struct request *r, enum outcome outcome) {
+    struct key_metrics *k = &m->keys[r->caller.key];
+    struct {
+        counter *all, *of_key;
+    } const counters[] = {[OUTCOME_ANSWERED] = {&m->answered, &k->answered},
+                          [OUTCOME_REFUSED] = {&m->refused, &k->refused},
+                          [OUTCOME_EXPIRED] = {&m->expired, &k->expired},
+                          [OUTCOME_CANCELLED] = {&m->cancelled, &k->cancelled}};
+    atomic_fetch_add(counters[outcome].all, 1);
+    atomic_fetch_add(counters[outcome].of_key, 1);
+    if (outcome == OUTCOME_ANSWERED) {
+        atomic_fetch_add(&k->tokens, (uint_fast64_t)tokens_of(r));
+    }
 }
 void exchange_completed(struct connection *c, bool whole) {
     static const char *const names[] = {"open", "answered", "refused", "expired", "cancelled"};
@@ -445,7 +248,7 @@ void exchange_completed(struct connection *c, bool whole) {
     } else if (s->outcome == OUTCOME_ANSWERED && !whole) {
         s->outcome = OUTCOME_CANCELLED;
     }
-    count_outcome(h->ctx->metrics, s->outcome);
+    count_outcome(h->ctx->metrics, &s->request, s->outcome);
     log_request(c, &s->request, names[s->outcome]);
     request_reset(&s->request); // the pages go back now, not with the next request
     http_give_slot(h, s);

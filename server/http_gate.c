@@ -3,7 +3,7 @@
  * 11.2: request smuggling): both lengths, a length twice, a coding it does not know, a folded line
  * glued to its name. All that is refused here with 400, and a refusal in the first call closes the
  * connection, so that nothing after it is taken for a request. Pure: no sockets, no library. */
-#include "server/http_internal.h"
+#include "server/http_gate.h"
 
 #include <string.h>
 #include <strings.h>
@@ -41,6 +41,27 @@ static bool read_length(int64_t *out, const char *s, size_t n) {
     *out = v;
     return true;
 }
+/* Headers of which there is one at most; with two it would be chance which one counts. */
+static const char *read_single(struct gate *g, const char *name, size_t name_len,
+                               const char *value) {
+    const struct {
+        const char *name, **value, *fault;
+    } singles[] = {
+        {"Content-Type", &g->content_type, "more than one Content-Type header"},
+        {"Authorization", &g->access.authorization, "more than one Authorization header"},
+        {"X-API-Key", &g->access.api_key, "more than one X-API-Key header"},
+        {"Berth-Deadline-Ms", &g->access.deadline, "more than one Berth-Deadline-Ms header"},
+        {"Berth-Priority", &g->access.priority, "more than one Berth-Priority header"},
+    };
+    for (size_t i = 0; i < N_ITEMS(singles); i++) {
+        if (equals(name, name_len, singles[i].name)) {
+            const bool again = *singles[i].value != NULL;
+            *singles[i].value = value;
+            return again ? singles[i].fault : NULL;
+        }
+    }
+    return NULL;
+}
 static const char *read_header(struct gate *g, const char *name, size_t name_len, const char *value,
                                size_t value_len) {
     if (!is_token(name, name_len)) {
@@ -69,13 +90,7 @@ static const char *read_header(struct gate *g, const char *name, size_t name_len
         starts_with(name, name_len, "Transfer-Encoding")) {
         return "a framing header is folded or misspelt"; // a folded line is glued to the name
     }
-    if (equals(name, name_len, "Content-Type")) {
-        if (g->content_type) {
-            return "more than one Content-Type header";
-        }
-        g->content_type = value;
-    }
-    return NULL;
+    return read_single(g, name, name_len, value);
 }
 void gate_header(struct gate *g, const char *name, size_t name_len, const char *value,
                  size_t value_len) {

@@ -1,7 +1,9 @@
 /* http_internal.h - what the http*.c files share: daemons, connections, slots.
  *   http.c           listening, the daemons, draining; libmicrohttpd's callbacks
  *   http_gate.c      the first look at a request: framing, type, length
- *   http_exchange.c  one exchange from headers to answer
+ *   http_admit.c     headers to a slot, or to a refusal
+ *   http_exchange.c  body, answer, end
+ *   http_wait.c      jobs that are out: queued, given up, done
  *   http_slots.c     the pools of slots and connections
  * Threads: a connection belongs to its daemon's thread; its watch entry's callbacks run on the
  * watch thread and touch only what is said to be theirs. */
@@ -17,6 +19,7 @@ struct MHD_Daemon;
 enum {
     CHUNKED_OVERRUN_BYTES = 1 << 20, // of a body that turns out too large: swallowed for the 413
     SPARE_CONNECTIONS = 256,         // beyond max_connections: told 503 instead of left hanging
+    ADMIN_SLOTS = 2, // beyond max_concurrent_requests: /debug works when all others are taken
     MAX_HTTP_THREADS = 64,
 };
 
@@ -71,12 +74,12 @@ struct http {
     struct slot *free_slots;
     struct connection *connections; // [n_connections], owned
     struct connection *free_connections;
-    int n_slots, n_connections, n_open;
+    int n_slots, n_free_slots, n_connections, n_open;
 };
 
 MUST_CHECK enum status http_pools_init(struct http *h, struct error *err);
 void http_pools_finish(struct http *h);
-struct slot *http_take_slot(struct http *h); // NULL: none is free
+struct slot *http_take_slot(struct http *h, bool is_admin); // NULL: none is free
 void http_give_slot(struct http *h, struct slot *s);
 struct connection *http_take_connection(struct http *h); // NULL: none is free
 void http_give_connection(struct http *h, struct connection *c);
@@ -85,22 +88,13 @@ void http_give_connection(struct http *h, struct connection *c);
  * refused when it gets there, so that no request can take more than the configuration says. */
 size_t http_arena_bytes(const struct config *cfg);
 
-/* What the gate has read from the headers. */
-struct gate {
-    int64_t n_bytes; // names and values
-    int n_hosts, n_lengths, n_codings;
-    int64_t length; // of the body
-    bool is_chunked;
-    const char *fault; // why it is no request; NULL: well-formed so far
-    const char *content_type;
-};
-/* Takes one header line. The strings are borrowed as long as the request lives. */
-void gate_header(struct gate *g, const char *name, size_t name_len, const char *value,
-                 size_t value_len);
-/* After the last header: the rules between them. NULL, or why this is no request. */
-const char *gate_framing_fault(const struct gate *g, const char *version);
-bool gate_is_json(const char *content_type); // application/json, in UTF-8; NULL is not
-
+/* An empty request with the id that the client wants; its time begins now. */
+void exchange_start(struct request *r, const struct connection *c);
+bool exchange_answer(struct connection *c, struct request *r); // sends r->reply
+watch_fn exchange_on_body;                                     // while the body comes in
+/* Submits the slot's jobs and suspends the connection; and when they are done, answers. */
+bool exchange_wait(struct connection *c, struct slot *s);
+bool exchange_waited(struct connection *c, struct slot *s);
 /* The three calls that libmicrohttpd makes for an exchange; false: it has to close. */
 bool exchange_begin(struct connection *c, const char *method, const char *path,
                     const char *version);

@@ -1,8 +1,8 @@
 /* http_slots.c - the pools that make a request cost no allocation: slots and connections.
  * Both are made at start and handed out under one lock, last in first out, so that the arena whose
  * pages are still there is the next to be used. A slot is one accepted request; when there is none,
- * the answer is 429. A connection is one socket; some are kept beyond max_connections so that one
- * client too many is told so. */
+ * the answer is 429, and a few are kept for those who may change that. A connection is one socket;
+ * some are kept beyond max_connections so that one client too many is told so. */
 #include "server/http_internal.h"
 
 #include <stdlib.h>
@@ -15,14 +15,14 @@ size_t http_arena_bytes(const struct config *cfg) {
 static enum status slots_init(struct http *h, struct error *err) {
     const struct config *cfg = h->ctx->cfg;
     const size_t bytes = http_arena_bytes(cfg);
-    h->slots = xcalloc((size_t)cfg->server.max_concurrent_requests, sizeof(*h->slots));
-    for (int i = 0; i < cfg->server.max_concurrent_requests; i++) {
+    const int n = cfg->server.max_concurrent_requests + ADMIN_SLOTS;
+    h->slots = xcalloc((size_t)n, sizeof(*h->slots));
+    for (int i = 0; i < n; i++) {
         const enum status s = arena_init(&h->slots[i].request.arena, bytes, err);
         if (s) {
-            return error_prefix(err, s, "server.max_concurrent_requests: slot %d of %d", i + 1,
-                                cfg->server.max_concurrent_requests);
+            return error_prefix(err, s, "server.max_concurrent_requests: slot %d of %d", i + 1, n);
         }
-        h->n_slots++;
+        h->n_slots++, h->n_free_slots++;
         h->slots[i].next_free = h->free_slots;
         h->free_slots = &h->slots[i];
     }
@@ -47,11 +47,12 @@ void http_pools_finish(struct http *h) {
     pthread_mutex_destroy(&h->lock);
 }
 
-struct slot *http_take_slot(struct http *h) {
+struct slot *http_take_slot(struct http *h, bool is_admin) {
     pthread_mutex_lock(&h->lock);
-    struct slot *s = h->free_slots;
+    struct slot *s = h->n_free_slots > ADMIN_SLOTS || is_admin ? h->free_slots : NULL;
     if (s) {
         h->free_slots = s->next_free;
+        h->n_free_slots--;
         atomic_fetch_add(&h->ctx->metrics->slots_used, 1);
     }
     pthread_mutex_unlock(&h->lock);
@@ -61,6 +62,7 @@ void http_give_slot(struct http *h, struct slot *s) {
     pthread_mutex_lock(&h->lock);
     s->next_free = h->free_slots;
     h->free_slots = s;
+    h->n_free_slots++;
     atomic_fetch_sub(&h->ctx->metrics->slots_used, 1);
     pthread_mutex_unlock(&h->lock);
 }

@@ -47,4 +47,10 @@ void json_write_int(struct json_writer *w, int64_t v);
 /* The shortest text that reads back as the same float, also by way of a double; whole numbers keep
  * a ".0". A value that is not finite becomes null. */
 void json_write_float(struct json_writer *w, float v);
+/* "key":value, with a comma before it unless it is the first of its object. */
+void json_field(struct json_writer *w, const char *key); // the value follows
+void json_field_text(struct json_writer *w, const char *key, const char *value);
+void json_field_int(struct json_writer *w, const char *key, int64_t value);
+void json_field_number(struct json_writer *w, const char *key, double value);
+void json_field_raw(struct json_writer *w, const char *key, const char *literal);
 #endif

@@ -249,3 +249,26 @@ void json_write_float(struct json_writer *w, float v) {
     const int exponent = scale(&g);
     write_decimal(w, digits, generate(&g, digits), exponent);
 }
+
+void json_field(struct json_writer *w, const char *key) {
+    const char last = w->failed || w->len == 0 ? '{' : w->data[w->len - 1];
+    json_write_raw(w, last == '{' || last == '[' ? "" : ",");
+    json_write_string(w, key, strlen(key));
+    json_write_raw(w, ":");
+}
+void json_field_text(struct json_writer *w, const char *key, const char *value) {
+    json_field(w, key);
+    json_write_string(w, value, strlen(value));
+}
+void json_field_int(struct json_writer *w, const char *key, int64_t value) {
+    json_field(w, key);
+    json_write_int(w, value);
+}
+void json_field_number(struct json_writer *w, const char *key, double value) {
+    json_field(w, key);
+    json_write_float(w, (float)value);
+}
+void json_field_raw(struct json_writer *w, const char *key, const char *literal) {
+    json_field(w, key);
+    json_write_raw(w, literal);
+}

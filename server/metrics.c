@@ -13,6 +13,8 @@
 
 #if BERTH_HAVE_JEMALLOC
 #include <jemalloc/jemalloc.h>
+#elif defined(__GLIBC__)
+#include <malloc.h>
 #endif
 
 /* Bounds of `le`. Durations from 0.1 ms to 10 s; counts end where a bin of the histogram ends, one
@@ -24,21 +26,17 @@ static const int64_t duration_bounds[] = {
 static const int64_t count_bounds[] = {1, 2, 4, 8, 16, 31, 63, 127, 255, 511, 1023};
 static const int64_t row_bounds[] = {7, 15, 31, 63, 127, 255, 511, 1023, 2047, 4095, 8191, 16383};
 
-static uint64_t value_of(const counter *c) {
+uint64_t metric_value(const counter *c) {
     return atomic_load_explicit(c, memory_order_relaxed);
 }
-struct row {
-    const char *name, *type, *help;
-    uint64_t value;
-};
-static void expose_rows(struct json_writer *w, const struct row *rows, size_t n) {
+void expose_rows(struct json_writer *w, const struct metric_row *rows, size_t n) {
     for (size_t i = 0; i < n; i++) {
         expose_family(w, rows[i].name, rows[i].type, rows[i].help);
         expose_sample(w, rows[i].name, NO_LABELS, rows[i].value, UNIT_NONE);
     }
 }
-static void expose_durations(struct json_writer *w, const char *name, struct label label,
-                             const struct histogram *h) {
+void expose_durations(struct json_writer *w, const char *name, struct label label,
+                      const struct histogram *h) {
     expose_histogram(w, name, label, h, duration_bounds, N_ITEMS(duration_bounds),
                      UNIT_NS_AS_SECONDS);
 }
@@ -63,15 +61,15 @@ static void write_server(struct json_writer *w, const struct metrics *m,
         expose_sample(w, "berth_backend_info",
                       LABELS("backend", view->backend, "dtype", view->dtype), 1, UNIT_NONE);
     }
-    const struct row rows[] = {
+    const struct metric_row rows[] = {
         {"berth_ready", "gauge", "1 while requests are answered, 0 while loading or draining.",
          atomic_load(&m->ready)},
         {"berth_connections_open", "gauge", "Connections that are open now.",
-         value_of(&m->connections_open)},
+         metric_value(&m->connections_open)},
         {"berth_connections_total", "counter", "Connections that were ever accepted.",
-         value_of(&m->connections_total)},
+         metric_value(&m->connections_total)},
         {"berth_slots_used", "gauge", "Requests that were accepted and not yet answered.",
-         value_of(&m->slots_used)},
+         metric_value(&m->slots_used)},
         {"berth_log_lines_dropped_total", "counter",
          "Log lines that were dropped because nobody read the log.", log_dropped()},
     };
@@ -80,7 +78,8 @@ static void write_server(struct json_writer *w, const struct metrics *m,
 
 static const char *const route_names[N_METRIC_ROUTES] = {
     [ROUTE_PREDICT] = "predict", [ROUTE_TOKENIZE] = "tokenize", [ROUTE_INFO] = "info",
-    [ROUTE_HEALTH] = "health",   [ROUTE_METRICS] = "metrics",   [ROUTE_OTHER] = "other",
+    [ROUTE_HEALTH] = "health",   [ROUTE_METRICS] = "metrics",   [ROUTE_DEBUG] = "debug",
+    [ROUTE_OTHER] = "other",
 };
 static void write_answers(struct json_writer *w, const struct metrics *m) {
     static const char *const classes[METRIC_STATUS_CLASSES] = {"0xx", "1xx", "2xx",
@@ -91,13 +90,13 @@ static void write_answers(struct json_writer *w, const struct metrics *m) {
             if (c != 3) {
                 expose_sample(w, "berth_requests_total",
                               LABELS("route", route_names[route], "code", classes[c]),
-                              value_of(&m->requests[route][c]), UNIT_NONE);
+                              metric_value(&m->requests[route][c]), UNIT_NONE);
             }
         }
     }
     expose_family(w, "berth_errors_total", "counter", "Answers that refuse, by status code.");
     for (int code = 400; code < (int)N_ITEMS(m->errors); code++) {
-        const uint64_t n = value_of(&m->errors[code]);
+        const uint64_t n = metric_value(&m->errors[code]);
         if (n) {
             char text[16];
             snprintf(text, sizeof(text), "%d", code);
@@ -107,17 +106,17 @@ static void write_answers(struct json_writer *w, const struct metrics *m) {
 }
 
 static void write_outcomes(struct json_writer *w, const struct metrics *m) {
-    const struct row rows[] = {
+    const struct metric_row rows[] = {
         {"berth_requests_accepted_total", "counter", "Requests with a body that got a slot.",
-         value_of(&m->accepted)},
+         metric_value(&m->accepted)},
         {"berth_requests_answered_total", "counter", "Accepted requests that were answered.",
-         value_of(&m->answered)},
+         metric_value(&m->answered)},
         {"berth_requests_refused_total", "counter", "Accepted requests that got an error.",
-         value_of(&m->refused)},
+         metric_value(&m->refused)},
         {"berth_requests_cancelled_total", "counter", "Accepted requests whose client hung up.",
-         value_of(&m->cancelled)},
+         metric_value(&m->cancelled)},
         {"berth_requests_expired_total", "counter", "Accepted requests whose time ran out.",
-         value_of(&m->expired)},
+         metric_value(&m->expired)},
     };
     expose_rows(w, rows, N_ITEMS(rows));
 }
@@ -139,19 +138,25 @@ static void write_jobs(struct json_writer *w, const struct metrics *m) {
     const struct {
         const char *outcome;
         const counter *count;
-    } outcomes[] = {
-        {"done", &m->jobs_done}, {"failed", &m->jobs_failed}, {"cancelled", &m->jobs_cancelled}};
+    } outcomes[] = {{"done", &m->jobs_done},
+                    {"failed", &m->jobs_failed},
+                    {"cancelled", &m->jobs_cancelled},
+                    {"expired", &m->jobs_expired}};
     expose_family(w, "berth_jobs_total", "counter", "Inputs, by how they ended.");
     for (size_t i = 0; i < N_ITEMS(outcomes); i++) {
         expose_sample(w, "berth_jobs_total", LABEL("outcome", outcomes[i].outcome),
-                      value_of(outcomes[i].count), UNIT_NONE);
+                      metric_value(outcomes[i].count), UNIT_NONE);
     }
     expose_family(w, "berth_input_tokens", "histogram",
                   "Tokens of an input, special tokens counted, after truncation.");
     expose_row_counts(w, "berth_input_tokens", &m->input_tokens);
-    const struct row rows[] = {{"berth_tokens_truncated_total", "counter",
-                                "Tokens that were cut off because an input was too long.",
-                                value_of(&m->tokens_truncated)}};
+    const struct metric_row rows[] = {
+        {"berth_tokens_truncated_total", "counter",
+         "Tokens that were cut off because an input was too long.",
+         metric_value(&m->tokens_truncated)},
+        {"berth_item_errors_total", "counter",
+         "Inputs whose error stands in their place in an answer (partial).",
+         metric_value(&m->items_failed)}};
     expose_rows(w, rows, N_ITEMS(rows));
 }
 
@@ -159,7 +164,7 @@ static void write_batches(struct json_writer *w, const struct metrics *m) {
     expose_family(w, "berth_batches_total", "counter", "Batches, by why they were started.");
     for (int i = 0; i < N_RELEASE_REASONS; i++) {
         expose_sample(w, "berth_batches_total", LABEL("reason", release_reason_names[i]),
-                      value_of(&m->batches[i]), UNIT_NONE);
+                      metric_value(&m->batches[i]), UNIT_NONE);
     }
     expose_family(w, "berth_batch_jobs", "histogram", "Inputs of a batch.");
     expose_counts(w, "berth_batch_jobs", &m->batch_jobs);
@@ -167,75 +172,25 @@ static void write_batches(struct json_writer *w, const struct metrics *m) {
     expose_row_counts(w, "berth_batch_rows", &m->batch_rows);
     expose_family(w, "berth_batch_seconds", "histogram", "Time of a batch's forward pass.");
     expose_durations(w, "berth_batch_seconds", (struct label){NULL, NULL}, &m->batch_ns);
-    const struct row rows[] = {
+    const struct metric_row rows[] = {
         {"berth_tokens_total", "counter", "Tokens that were computed for inputs.",
-         value_of(&m->tokens)},
+         metric_value(&m->tokens)},
         {"berth_rows_total", "counter", "Rows that were computed, padding included.",
-         value_of(&m->rows)},
+         metric_value(&m->rows)},
     };
     expose_rows(w, rows, N_ITEMS(rows));
     expose_family(w, "berth_op_seconds_total", "counter",
                   "Time of forward passes by kind of operation, averaged over a pass's threads.");
     for (int k = 0; k < N_OP_KINDS; k++) {
         expose_sample(w, "berth_op_seconds_total", LABEL("op", op_kind_names[k]),
-                      value_of(&m->op_ns[k]), UNIT_NS_AS_SECONDS);
+                      metric_value(&m->op_ns[k]), UNIT_NS_AS_SECONDS);
     }
-}
-
-struct bucket_name {
-    char text[16];
-};
-static struct bucket_name bucket_name(const struct policy_config *p, int bucket) {
-    struct bucket_name n;
-    snprintf(n.text, sizeof(n.text), "%d", p->buckets[bucket].up_to);
-    return n;
-}
-static void expose_by_bucket(struct json_writer *w, const struct policy_config *p, const char *name,
-                             const char *help, const counter *counts) {
-    expose_family(w, name, "counter", help);
-    for (int i = 0; i < p->n_buckets; i++) {
-        expose_sample(w, name, LABEL("bucket", bucket_name(p, i).text), value_of(&counts[i]),
-                      UNIT_NONE);
-    }
-}
-static void write_buckets(struct json_writer *w, const struct metrics *m,
-                          const struct policy_config *p) {
-    expose_by_bucket(w, p, "berth_bucket_jobs_total",
-                     "Inputs that were computed, by the bucket of their own length.",
-                     m->bucket_jobs);
-    expose_by_bucket(w, p, "berth_bucket_batches_total",
-                     "Batches, by the bucket of the input that began them.", m->bucket_batches);
-    expose_by_bucket(w, p, "berth_bucket_tokens_total", "Tokens of those batches.",
-                     m->bucket_tokens);
-    expose_by_bucket(w, p, "berth_bucket_rows_total", "Rows of those batches, padding included.",
-                     m->bucket_rows);
-    expose_family(w, "berth_bucket_wait_seconds", "histogram",
-                  "Time of an input in its queue, by the bucket of its own length.");
-    for (int i = 0; i < p->n_buckets; i++) {
-        const struct bucket_name name = bucket_name(p, i);
-        expose_durations(w, "berth_bucket_wait_seconds", (struct label){"bucket", name.text},
-                         &m->bucket_wait[i]);
-    }
-}
-static void write_queues(struct json_writer *w, const struct metrics_view *view) {
-    expose_family(w, "berth_queue_jobs", "gauge", "Inputs that wait now, by bucket.");
-    for (int i = 0; i < view->policy->n_buckets; i++) {
-        expose_sample(w, "berth_queue_jobs", LABEL("bucket", bucket_name(view->policy, i).text),
-                      (uint64_t)view->batcher.n_queued[i], UNIT_NONE);
-    }
-    const struct row rows[] = {
-        {"berth_queue_tokens", "gauge", "Tokens of the inputs that wait now.",
-         (uint64_t)view->batcher.queued_tokens},
-        {"berth_workers_waiting", "gauge", "Workers that have nothing to do now.",
-         (uint64_t)view->batcher.n_waiting_workers},
-    };
-    expose_rows(w, rows, N_ITEMS(rows));
 }
 
 static uint64_t requests_of(const struct metrics *m, enum metric_route route, int from, int to) {
     uint64_t n = 0;
     for (int c = from; c <= to; c++) {
-        n += value_of(&m->requests[route][c]);
+        n += metric_value(&m->requests[route][c]);
     }
     return n;
 }
@@ -258,7 +213,7 @@ static void write_tei_requests(struct json_writer *w, const struct metrics *m) {
     expose_family(w, "te_request_failure", "counter", "Requests that were refused, by kind.");
     for (size_t i = 0; i < N_ITEMS(failures); i++) {
         expose_sample(w, "te_request_failure", LABEL("err", failures[i].err),
-                      value_of(&m->errors[failures[i].code]), UNIT_NONE);
+                      metric_value(&m->errors[failures[i].code]), UNIT_NONE);
     }
 }
 static void write_tei(struct json_writer *w, const struct metrics *m,
@@ -285,12 +240,20 @@ static void write_tei(struct json_writer *w, const struct metrics *m,
     expose_counts(w, "te_batch_next_size", &m->batch_jobs);
     expose_family(w, "te_batch_next_tokens", "histogram", "As berth_batch_rows.");
     expose_row_counts(w, "te_batch_next_tokens", &m->batch_rows);
-    uint64_t n_queued = 0;
-    for (int i = 0; i < POLICY_MAX_BUCKETS; i++) {
-        n_queued += (uint64_t)view->batcher.n_queued[i];
-    }
-    const struct row rows[] = {{"te_queue_size", "gauge", "Inputs that wait now.", n_queued}};
+    const uint64_t n_queued = (uint64_t)view->batcher.queues.n_jobs;
+    const struct metric_row rows[] = {
+        {"te_queue_size", "gauge", "Inputs that wait now.", n_queued}};
     expose_rows(w, rows, N_ITEMS(rows));
+}
+
+void metrics_give_back_memory(void) {
+#if BERTH_HAVE_JEMALLOC
+    char name[32];
+    snprintf(name, sizeof(name), "arena.%u.purge", (unsigned)MALLCTL_ARENAS_ALL);
+    (void)mallctl(name, NULL, NULL, NULL, 0); // what is not given back now goes with time
+#elif defined(__GLIBC__)
+    (void)malloc_trim(0);
+#endif
 }
 
 #if BERTH_HAVE_JEMALLOC
@@ -304,7 +267,7 @@ static void write_allocator(struct json_writer *w) {
     if (mallctl("epoch", &epoch, &bytes, &epoch, sizeof(epoch)) != 0) { // brings figures up to date
         return;
     }
-    const struct row rows[] = {
+    const struct metric_row rows[] = {
         {"berth_jemalloc_allocated_bytes", "gauge", "Bytes that the program has asked for.",
          read_jemalloc("stats.allocated")},
         {"berth_jemalloc_active_bytes", "gauge", "Bytes of pages that hold them.",
@@ -328,10 +291,7 @@ char *metrics_write(const struct metrics *m, const struct metrics_view *view, st
     write_stages(&w, m);
     write_jobs(&w, m);
     write_batches(&w, m);
-    if (view->policy) {
-        write_buckets(&w, m, view->policy);
-        write_queues(&w, view);
-    }
+    expose_scheduling(&w, m, view);
     write_tei(&w, m, view);
 #if BERTH_HAVE_JEMALLOC
     write_allocator(&w);

@@ -17,11 +17,27 @@ enum metric_route {
     ROUTE_INFO,
     ROUTE_HEALTH,
     ROUTE_METRICS,
+    ROUTE_DEBUG,
     ROUTE_OTHER,
     N_METRIC_ROUTES
 };
-enum { METRIC_STATUS_CLASSES = 6, METRIC_LENGTH_BINS = 12 };
+/* Why a request was turned away though nothing was wrong with it. */
+enum limit { LIMIT_QUEUE, LIMIT_DEADLINE, LIMIT_RATE, LIMIT_SLOTS, LIMIT_CONNECTIONS, N_LIMITS };
+enum waste { WASTE_CANCELLED, WASTE_EXPIRED, N_WASTES }; // computed, and nobody was there any more
+enum { METRIC_STATUS_CLASSES = 6, METRIC_MAX_BUCKETS = 2 * POLICY_MAX_BUCKETS };
 typedef atomic_uint_fast64_t counter;
+
+/* Counts of one class of lengths. It keeps its bound for as long as there is room, so that a
+ * reload that changes bounds gives new series and never another meaning to an old one. */
+struct bucket_metrics {
+    atomic_int up_to, max_rows; // 0: free; max_batch_tokens, as last configured
+    counter jobs;               // by their own length
+    counter batches, tokens, rows, room, reasons[N_RELEASE_REASONS]; // by the batch's anchor
+    struct histogram wait;                                           // ns in queue, of `jobs`
+};
+struct key_metrics {
+    counter answered, refused, cancelled, expired, limited, tokens; // tokens: of what was answered
+};
 
 struct metrics {                                              // zeroed is empty
     counter requests[N_METRIC_ROUTES][METRIC_STATUS_CLASSES]; // by first digit of the status code
@@ -37,23 +53,40 @@ struct metrics {                                              // zeroed is empty
     struct histogram input_tokens;            // a job
     struct histogram batch_jobs, batch_rows, batch_ns;
     counter batches[N_RELEASE_REASONS];
-    counter bucket_jobs[POLICY_MAX_BUCKETS], bucket_batches[POLICY_MAX_BUCKETS];
-    counter bucket_tokens[POLICY_MAX_BUCKETS], bucket_rows[POLICY_MAX_BUCKETS];
-    struct histogram bucket_wait[POLICY_MAX_BUCKETS]; // ns in queue, by the job's own bucket
-    counter tokens, rows;                             // real, computed
+    struct bucket_metrics buckets[METRIC_MAX_BUCKETS];
+    atomic_int bucket_in_force[POLICY_MAX_BUCKETS], n_buckets_in_force; // places, up_to rising
+    struct key_metrics keys[POLICY_MAX_KEYS];                           // by the key's index
+    counter tokens, rows;                                               // real, computed
     counter op_ns[N_OP_KINDS];
-    counter jobs_done, jobs_failed, jobs_cancelled, tokens_truncated;
+    counter jobs_done, jobs_failed, jobs_cancelled, jobs_expired, tokens_truncated;
+    counter items_failed; // inputs that were answered with an error in their place
+    counter limited[N_LIMITS];
+    counter wasted_jobs[N_WASTES], wasted_tokens[N_WASTES], wasted_ns[N_WASTES];
+    counter reloads, reloads_failed;
     counter connections_open, connections_total;
     counter slots_used;
     atomic_bool ready;
 };
+/* The bounds in force from now on. One thread at a time. */
+void metrics_set_buckets(struct metrics *m, const struct policy_config *p);
+/* The class that a length falls into; and the one of this bound, 0 for the last (a mode without
+ * buckets has one). Never NULL. */
+struct bucket_metrics *metrics_bucket_of(struct metrics *m, int n_tokens);
+struct bucket_metrics *metrics_bucket_at(struct metrics *m, int up_to);
+void metrics_reset_key(struct metrics *m, int index); // the index is another key's from now on
 /* The exposition text (version 0.0.4) in `arena`; NULL when it does not fit. Names:
  * docs/METRICS.md. */
+struct keys;
 struct metrics_view { // what is read at the moment of asking
     const struct policy_config *policy;
     struct batcher_stats batcher;
     const char *model_name, *backend, *dtype;
+    struct keys *keys; // NULL: none are configured
 };
 char *metrics_write(const struct metrics *m, const struct metrics_view *view, struct arena *arena,
                     size_t *len);
+/* What was freed and the allocator still keeps goes back to the system: after the trials of
+ * start-up.
+ */
+void metrics_give_back_memory(void);
 #endif

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/timing.h"
 #include "batching/job.h"
+#include "server/keys.h"
 #include "server/metrics.h"
 #include "tokenizer/tokenizer.h"
 #include <stdatomic.h>
@@ -29,21 +30,32 @@ struct input {
     struct text first, second;
     bool is_pair;
     int64_t n_tokens_uncut;
+    int job;                        // index; -1: it has none, because of `error`
+    const char *error, *error_type; // in the arena; NULL: none
+};
+/* Who asks, and how urgently: from the headers (access.h). */
+struct caller {
+    char key_name[KEY_NAME_BYTES]; // "": no keys are configured
+    int key;                       // its index
+    enum priority priority;
+    int64_t deadline_ns; // monotonic, the client's own; 0: none
 };
 struct request {
     struct arena arena;
     const struct route *route;
     char
         id[REQUEST_ID_BYTES]; // the client's X-Request-Id when it is printable and short, else made
-    bool wants_profile;       // Berth-Profile: 1
-    const char *body;         // in the arena
+    struct caller caller;
+    bool wants_profile; // Berth-Profile: 1
+    const char *body;   // in the arena
     size_t body_len;
     struct stage_clock clock;
 
-    struct input *inputs; // [n_jobs]
+    struct input *inputs; // [n_inputs]
     struct job *jobs;     // [n_jobs]; n_jobs is 0 where the route needs no forward pass
-    int n_jobs;
-    bool is_batch; // the answer is a list of lists
+    int n_inputs, n_jobs; // fewer jobs than inputs when some have failed before
+    bool is_batch;        // the answer is a list of lists
+    bool is_partial;      // an input that fails has its error in its place, the others go on
     bool raw_scores;
     int64_t n_chars;    // Unicode code points of all inputs
     int n_truncated;    // inputs that were cut

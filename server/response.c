@@ -23,6 +23,8 @@ struct refusal_row {
 static const struct refusal_row rows[] = {
     [REFUSE_BAD_REQUEST] = ROW(400, "BadRequest", NULL, "the request is malformed"),
     [REFUSE_EMPTY] = ROW(400, "Empty", NULL, "the input is empty"),
+    [REFUSE_KEY] = ROW(401, "Unauthorized", NULL, "an API key is needed"),
+    [REFUSE_FORBIDDEN] = ROW(403, "Forbidden", NULL, "this is not allowed"),
     [REFUSE_NOT_FOUND] = ROW(404, "NotFound", NULL, "no such path"),
     [REFUSE_METHOD] = ROW(405, "MethodNotAllowed", NULL, "this path takes other methods"),
     [REFUSE_SLOW] = ROW(408, "RequestTimeout", NULL, "the request did not arrive in time"),
@@ -42,6 +44,10 @@ static const struct refusal_row rows[] = {
 
 int refusal_http_status(enum refusal why) {
     return rows[why].http_status;
+}
+
+const char *refusal_error_type(enum refusal why) {
+    return rows[why].error_type;
 }
 
 enum refusal refusal_of_status(enum status s) {
@@ -101,4 +107,47 @@ void reply_error(struct request *r, enum refusal why, const char *fmt, ...) {
     if (row->retry_after) {
         reply_header(r, "Retry-After", row->retry_after);
     }
+    if (why == REFUSE_KEY) {
+        reply_header(r, "WWW-Authenticate", "Bearer realm=\"berth\"");
+    }
+}
+
+static void set_header(struct request *r, const char *name, const char *value) {
+    for (int i = 0; i < r->reply.n_headers; i++) {
+        if (!strcmp(r->reply.headers[i].name, name)) {
+            r->reply.headers[i].value = value;
+            return;
+        }
+    }
+    reply_header(r, name, value);
+}
+void reply_retry_after(struct request *r, int64_t ns) {
+    enum { BYTES = 32, MAX_S = 3600 };
+    const int64_t most_ns = MAX_S * NS_PER_S;
+    const int64_t wait_ns = ns < 1 ? 1 : ns > most_ns ? most_ns : ns;
+    char *text = arena_alloc(&r->arena, 2, BYTES);
+    if (text) { // else the table's stays
+        snprintf(text, BYTES, "%lld", (long long)((wait_ns + NS_PER_S - 1) / NS_PER_S));
+        snprintf(text + BYTES, BYTES, "%lld", (long long)((wait_ns + NS_PER_MS - 1) / NS_PER_MS));
+        set_header(r, "Retry-After", text);
+        set_header(r, "Retry-After-Ms", text + BYTES);
+    }
+}
+
+bool reply_item_error(struct request *r, struct input *in, enum refusal why, const char *fmt, ...) {
+    char reason[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(reason, sizeof(reason), fmt, args);
+    va_end(args);
+    const size_t n = strlen(reason) + 1;
+    char *copy = r->is_partial ? arena_alloc(&r->arena, n, 1) : NULL;
+    if (!copy) {
+        reply_error(r, r->is_partial ? REFUSE_TOO_LARGE : why, "%s", reason);
+        return false;
+    }
+    memcpy(copy, reason, n);
+    in->error = copy;
+    in->error_type = refusal_error_type(why);
+    return true;
 }

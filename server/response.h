@@ -9,6 +9,8 @@
 enum refusal {
     REFUSE_BAD_REQUEST, // 400 malformed JSON or framing
     REFUSE_EMPTY,       // 400 empty input
+    REFUSE_KEY,         // 401 no key, or one that is not known
+    REFUSE_FORBIDDEN,   // 403 this key (or this peer) may not
     REFUSE_NOT_FOUND,   // 404
     REFUSE_METHOD,      // 405, Allow
     REFUSE_SLOW,        // 408
@@ -26,10 +28,17 @@ enum refusal {
     REFUSE_DEADLINE,    // 504
 };
 int refusal_http_status(enum refusal why);
+const char *refusal_error_type(enum refusal why);
 enum refusal refusal_of_status(enum status s);
 /* Replaces the reply by {"error", "error_type", "request_id"}. Never fails: when the arena is full,
  * a static body stands in. */
 void reply_error(struct request *r, enum refusal why, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Retry-After in whole seconds, rounded up, and Retry-After-Ms; in place of the table's. */
+void reply_retry_after(struct request *r, int64_t ns);
+/* One input has failed. With r->is_partial its place keeps the reason and the rest goes on: true.
+ * Else the whole request is refused for it: false. */
+bool reply_item_error(struct request *r, struct input *in, enum refusal why, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
 void reply_json(struct request *r, int http_status, const char *body, size_t len);
 void reply_header(struct request *r, const char *name, const char *value); // borrows both
 /* X-Request-Id, and for routes that ran jobs (or tokenized) Server-Timing, Berth-Batch and the TEI

@@ -73,19 +73,18 @@ struct rides {
     int n_batches;
 };
 static struct rides rides_of(struct request *r) {
-    struct rides out = {.sum = r->jobs[0].ride, .n_batches = 1};
+    struct rides out = {.n_batches = 0};
     int64_t *seen = arena_alloc(&r->arena, (size_t)r->n_jobs, sizeof(*seen));
     if (!seen) {
-        out.n_batches = 0;
         return out;
     }
-    seen[0] = out.sum.batch_id;
-    for (int i = 1; i < r->n_jobs; i++) {
+    for (int i = 0; i < r->n_jobs; i++) {
         const struct ride *ride = &r->jobs[i].ride;
-        if (is_seen(seen, out.n_batches, ride->batch_id)) {
-            continue;
+        if (ride->batch_id == 0 || is_seen(seen, out.n_batches, ride->batch_id)) {
+            continue; // 0: expired, it rode in none
         }
         seen[out.n_batches++] = ride->batch_id;
+        out.sum.mode = ride->mode;
         out.sum.n_requests += ride->n_requests;
         out.sum.n_jobs += ride->n_jobs;
         out.sum.n_tokens += ride->n_tokens;
@@ -138,8 +137,10 @@ static void add_tei(struct request *r) {
     for (int i = 0; i < r->n_jobs; i++) {
         const struct job *j = &r->jobs[i];
         tokens += j->n_tokens;
-        queue_ns += j->chosen_ns - j->queued_ns;
-        infer_ns += j->done_ns - j->infer_ns;
+        if (j->done_ns) { // else expired in the queue
+            queue_ns += j->chosen_ns - j->queued_ns;
+            infer_ns += j->done_ns - j->infer_ns;
+        }
     }
     const int64_t total_ms = stage_clock_total_ns(&r->clock) / NS_PER_MS;
     const int64_t per_job_ms = r->n_jobs * NS_PER_MS;
@@ -156,9 +157,9 @@ static void add_tei(struct request *r) {
 static bool is_timed(const struct request *r) {
     return r->route && (r->route->metric == ROUTE_PREDICT || r->route->metric == ROUTE_TOKENIZE);
 }
-/* A request that was ended while one of its jobs was still queued was in `queue` up to now. */
+/* A request that was refused while one of its jobs was still queued was in `queue` up to now. */
 static bool ended_in_queue(const struct request *r) {
-    for (int i = 0; i < r->n_jobs && atomic_load(&r->ended); i++) {
+    for (int i = 0; i < r->n_jobs && r->reply.http_status >= 400; i++) {
         if (r->jobs[i].chosen_ns == 0) {
             return true;
         }

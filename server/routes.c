@@ -17,6 +17,11 @@ static const struct route routes[] = {
     {"GET", "/ping", false, ROUTE_HEALTH, health_start, NULL},
     {"GET", "/", false, ROUTE_HEALTH, health_start, NULL},
     {"GET", "/metrics", false, ROUTE_METRICS, metrics_start, NULL},
+    {"GET", "/debug/lengths", true, ROUTE_DEBUG, debug_lengths_start, NULL},
+    {"GET", "/debug/buckets", true, ROUTE_DEBUG, buckets_start, NULL},
+    {"PUT", "/debug/buckets", true, ROUTE_DEBUG, buckets_put_start, NULL},
+    {"GET", "/debug/cost", true, ROUTE_DEBUG, cost_start, NULL},
+    {"GET", "/debug/queues", true, ROUTE_DEBUG, queues_start, NULL},
 };
 
 static bool is_path(const struct route *route, const char *path, size_t len) {
@@ -24,10 +29,12 @@ static bool is_path(const struct route *route, const char *path, size_t len) {
 }
 
 const struct route *route_find(const char *method, const char *path, const char **allowed) {
-    static const char *const lists[] = {NULL, "GET, HEAD", "POST", "GET, HEAD, POST"};
+    static const char *const lists[] = {
+        NULL,  "GET, HEAD",      "POST",      "GET, HEAD, POST",
+        "PUT", "GET, HEAD, PUT", "POST, PUT", "GET, HEAD, POST, PUT"};
     const size_t len = strcspn(path, "?");
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
-    unsigned methods = 0; // bit 0: GET, bit 1: POST
+    unsigned methods = 0; // bit 0: GET, bit 1: POST, bit 2: PUT
     for (size_t i = 0; i < N_ITEMS(routes); i++) {
         if (!is_path(&routes[i], path, len)) {
             continue;
@@ -35,7 +42,7 @@ const struct route *route_find(const char *method, const char *path, const char 
         if (strcmp(routes[i].method, wanted) == 0) {
             return &routes[i];
         }
-        methods |= strcmp(routes[i].method, "GET") == 0 ? 1 : 2;
+        methods |= *routes[i].method == 'G' ? 1 : routes[i].method[1] == 'O' ? 2 : 4;
     }
     *allowed = lists[methods];
     return NULL;

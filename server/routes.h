@@ -1,20 +1,25 @@
 /* routes.h - what is served where. One file a dialect: routes_tei.c, routes_ops.c (health, metrics,
- * info). A route's start() runs on the connection's thread once the body is whole. It either fills
- * r->reply, or makes r->jobs; http.c then submits them, suspends the connection, and calls finish()
- * when the last job is done (or never, when the request was ended early: then http.c asks
- * reply_error()). */
+ * info), routes_debug.c. A route's start() runs on the connection's thread once the body is whole.
+ * It either fills r->reply, or makes r->jobs; http.c then submits them, suspends the connection,
+ * and calls finish() when the last job is done (or never, when the request was ended early: then
+ * http.c asks reply_error()). */
 #ifndef BERTH_SERVER_ROUTES_H
 #define BERTH_SERVER_ROUTES_H
 #include "server/config.h"
 #include "server/engine.h"
+#include "server/recorder.h"
 #include "server/request.h"
 
+struct live;
 /* What routes may look at. `engine` is NULL until the model is loaded: only health and metrics
  * answer. */
 struct server_context {
-    const struct config *cfg;
+    const struct config *cfg; // as at start; what may change since is live.h's
+    struct keys *keys;        // NULL: none are configured
+    struct live *live;        // NULL: nothing can be changed
     _Atomic(struct engine *) engine;
     struct metrics *metrics;
+    struct recorder *recorder; // NULL: lengths are not recorded
     atomic_bool draining;
 };
 typedef void route_fn(struct server_context *ctx, struct request *r);

@@ -1,17 +1,17 @@
 /* signals.c - one thread in sigwait().
- * A thread rather than handlers: it may log, and it is there while the main thread is busy loading
- * or draining, so that a second signal always works. */
+ * A thread rather than handlers: it is there while the main thread is busy loading or draining, so
+ * that a second signal always works. */
 #include "server/signals.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/timing.h"
 
 struct signals {
@@ -19,6 +19,7 @@ struct signals {
     sigset_t set;
     sem_t came;
     atomic_int first;
+    atomic_bool hung_up; // SIGHUP, not yet told
     atomic_bool stopping;
 };
 
@@ -37,8 +38,8 @@ static void *signals_main(void *arg) {
             return NULL;
         }
         if (number == SIGHUP) {
-            log_event(LOG_WARN, "signal", LOG_STR("name", "SIGHUP"),
-                      LOG_STR("effect", "none: settings are read at start only"));
+            atomic_store(&s->hung_up, true);
+            sem_post(&s->came);
         } else if (!first_ns) {
             first_ns = time_now_ns();
             atomic_store(&s->first, number);
@@ -66,9 +67,17 @@ enum status signals_start(struct signals **out, struct error *err) {
     return STATUS_OK;
 }
 int signals_wait(struct signals *s) {
-    while (sem_wait(&s->came)) { // interrupted
+    for (;;) {
+        while (sem_wait(&s->came)) { // interrupted
+        }
+        const int first = atomic_load(&s->first);
+        if (first) {
+            return first;
+        }
+        if (atomic_exchange(&s->hung_up, false)) {
+            return SIGHUP;
+        }
     }
-    return atomic_load(&s->first);
 }
 void signals_stop(struct signals *s) {
     if (!s) {

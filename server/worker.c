@@ -18,11 +18,18 @@ static_assert((int)JOB_OP_KINDS == (int)N_OP_KINDS, "a ride has a time for every
 
 enum { UNHEALTHY_AFTER = 3 }; // failed passes in a row
 
+/* One batch at a time and what runs it. A worker has two: the second is for batches that run at a
+ * layer border of the first's. */
+struct seat {
+    struct encoder *encoder;
+    struct batch batch;
+    float *logits; // [max_jobs, n_outputs]
+};
 struct worker {
     struct worker_parts parts;
     pthread_t thread;
-    struct batch batch;
-    float *logits; // [max_jobs, n_outputs]
+    struct seat outer, urgent;
+    int64_t inside_ns; // what urgent batches took of the outer one's time
     int n_failed_in_row;
     atomic_bool healthy;
 };
@@ -34,9 +41,12 @@ static void add(counter *c, int64_t n) {
 static void count_batch(struct metrics *m, const struct batch *b, int64_t batch_ns) {
     const struct ride *r = &b->ride;
     add(&m->batches[b->reason], 1);
-    add(&m->bucket_batches[b->bucket], 1);
-    add(&m->bucket_tokens[b->bucket], r->n_tokens);
-    add(&m->bucket_rows[b->bucket], r->n_rows);
+    struct bucket_metrics *anchor = metrics_bucket_at(m, r->bucket_up_to);
+    add(&anchor->batches, 1);
+    add(&anchor->reasons[b->reason], 1);
+    add(&anchor->tokens, r->n_tokens);
+    add(&anchor->rows, r->n_rows);
+    add(&anchor->room, atomic_load(&anchor->max_rows));
     add(&m->tokens, r->n_tokens);
     add(&m->rows, r->n_rows);
     histogram_record(&m->batch_jobs, r->n_jobs);
@@ -47,12 +57,14 @@ static void count_batch(struct metrics *m, const struct batch *b, int64_t batch_
     }
     for (int i = 0; i < b->n_jobs; i++) {
         const struct job *job = b->jobs[i];
-        add(&m->bucket_jobs[job->bucket], 1);
-        histogram_record(&m->bucket_wait[job->bucket], job->chosen_ns - job->queued_ns);
+        struct bucket_metrics *own = metrics_bucket_of(m, job->n_tokens);
+        add(&own->jobs, 1);
+        histogram_record(&own->wait, job->chosen_ns - job->queued_ns);
     }
 }
 
-static void note_health(struct worker *w, enum status s, const struct error *err) {
+static void note_health(struct worker *w, const struct batch *b, enum status s,
+                        const struct error *err) {
     if (!s) {
         w->n_failed_in_row = 0;
         atomic_store(&w->healthy, true);
@@ -63,43 +75,90 @@ static void note_health(struct worker *w, enum status s, const struct error *err
         atomic_store(&w->healthy, false);
     }
     log_event(LOG_ERROR, "pass_failed", LOG_INT("worker", w->parts.index),
-              LOG_INT("batch", w->batch.ride.batch_id), LOG_INT("jobs", w->batch.n_jobs),
+              LOG_INT("batch", b->ride.batch_id), LOG_INT("jobs", b->n_jobs),
               LOG_INT("in_a_row", w->n_failed_in_row), LOG_STR("status", status_name(s)),
               LOG_STR("reason", err->text));
 }
 
-static void run_batch(struct worker *w) {
+/* After the pass: results to jobs, counters, and only then the jobs to their owners. own_ns: what
+ * the pass took, without what interrupted it. */
+static void finish_batch(struct worker *w, struct seat *seat, enum status s, int64_t infer_ns,
+                         int64_t done_ns, int64_t own_ns) {
     const struct worker_parts *p = &w->parts;
-    struct batch *b = &w->batch;
-    struct op_times times = {.ns = {0}};
-    struct error err = {.text = ""};
-    const int64_t infer_ns = time_now_ns();
-    const enum status s = encoder_forward(p->encoder, w->logits, &b->tokens, &times, &err);
-    const int64_t done_ns = time_now_ns();
-    memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
-    note_health(w, s, &err);
-    const int n_good = batch_settle(b, s, w->logits, p->n_outputs, infer_ns, done_ns);
-    count_batch(p->metrics, b, done_ns - infer_ns);
+    struct batch *b = &seat->batch;
+    const int n_good = batch_settle(b, s, seat->logits, p->n_outputs, infer_ns, done_ns);
+    count_batch(p->metrics, b, own_ns);
     add(&p->metrics->jobs_done, n_good);
     add(&p->metrics->jobs_failed, b->n_jobs - n_good);
     if (!s && n_good < b->n_jobs) {
         log_event(LOG_WARN, "logits_not_finite", LOG_INT("worker", p->index),
                   LOG_INT("batch", b->ride.batch_id), LOG_INT("jobs", b->n_jobs - n_good));
     }
+    batcher_ran(p->batcher, p->index, b, s ? -1 : own_ns);
     batch_complete(b);
+}
+
+/* At a layer border of the outer batch: whatever is urgent runs first. */
+static void run_urgent(void *arg, int layers_left, int n_layers) {
+    struct worker *w = arg;
+    struct seat *seat = &w->urgent;
+    struct batch *b = &seat->batch;
+    while (batcher_interrupt(w->parts.batcher, w->parts.index, layers_left, n_layers, b)) {
+        struct op_times times = {.ns = {0}};
+        struct error err = {.text = ""};
+        const int64_t infer_ns = time_now_ns();
+        const enum status s =
+            encoder_forward(seat->encoder, seat->logits, &b->tokens, &times, &err);
+        const int64_t done_ns = time_now_ns();
+        memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
+        note_health(w, b, s, &err);
+        finish_batch(w, seat, s, infer_ns, done_ns, done_ns - infer_ns);
+        w->inside_ns += time_now_ns() - infer_ns;
+    }
+}
+
+static enum status forward(struct worker *w, struct op_times *times, struct error *err) {
+    const struct seat *seat = &w->outer;
+    const struct token_batch *tokens = &seat->batch.tokens;
+    if (!batcher_interrupts(w->parts.batcher)) {
+        return encoder_forward(seat->encoder, seat->logits, tokens, times, err);
+    }
+    return encoder_forward_in_steps(seat->encoder, seat->logits, tokens, run_urgent, w, times, err);
+}
+static void run_batch(struct worker *w) {
+    struct batch *b = &w->outer.batch;
+    struct op_times times = {.ns = {0}};
+    struct error err = {.text = ""};
+    const int64_t infer_ns = time_now_ns();
+    w->inside_ns = 0;
+    const enum status s = forward(w, &times, &err);
+    const int64_t done_ns = time_now_ns();
+    memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
+    note_health(w, b, s, &err);
+    finish_batch(w, &w->outer, s, infer_ns, done_ns, done_ns - infer_ns - w->inside_ns);
 }
 
 static void *worker_main(void *arg) {
     struct worker *w = arg;
-    while (batcher_next(w->parts.batcher, &w->batch) == STATUS_OK) {
+    while (batcher_next(w->parts.batcher, w->parts.index, &w->outer.batch) == STATUS_OK) {
         run_batch(w);
     }
     return NULL;
 }
 
+static enum status seat_init(struct seat *seat, struct encoder *encoder, struct batch_limits limits,
+                             int n_outputs, struct error *err) {
+    seat->encoder = encoder;
+    seat->logits = xcalloc((size_t)limits.max_jobs * (size_t)n_outputs, sizeof(*seat->logits));
+    return batch_init(&seat->batch, limits, err);
+}
+static void seat_finish(struct seat *seat) {
+    batch_finish(&seat->batch);
+    free(seat->logits);
+}
 static void worker_free(struct worker *w) {
-    batch_finish(&w->batch);
-    free(w->logits);
+    seat_finish(&w->outer);
+    seat_finish(&w->urgent);
     free(w);
 }
 
@@ -107,9 +166,9 @@ enum status worker_start(struct worker **out, const struct worker_parts *parts, 
     struct worker *w = xcalloc(1, sizeof(*w));
     const struct batch_limits limits = batcher_batch_limits(parts->batcher);
     w->parts = *parts;
-    w->logits = xcalloc((size_t)limits.max_jobs * (size_t)parts->n_outputs, sizeof(*w->logits));
     atomic_init(&w->healthy, true);
-    enum status s = batch_init(&w->batch, limits, err);
+    enum status s = seat_init(&w->outer, parts->encoder, limits, parts->n_outputs, err);
+    s = s ? s : seat_init(&w->urgent, parts->urgent_encoder, limits, parts->n_outputs, err);
     if (!s) {
         const int rc = pthread_create(&w->thread, NULL, worker_main, w);
         if (rc) {
@@ -134,6 +193,7 @@ void worker_join(struct worker *w) {
     }
     pthread_join(w->thread, NULL);
     encoder_destroy(w->parts.encoder);
+    encoder_destroy(w->parts.urgent_encoder);
     backend_destroy(w->parts.be);
     worker_free(w);
 }

@@ -7,12 +7,13 @@
 #include "server/metrics.h"
 
 struct worker;
-/* Takes over `be` and its encoder (on failure they stay the caller's), borrows the rest; the thread
- * starts at once and ends when the batcher is closed and empty. */
+/* Takes over `be` and its encoders (on failure they stay the caller's), borrows the rest; the
+ * thread starts at once and ends when the batcher is closed and empty. */
 struct worker_parts {
     struct batcher *batcher;
     struct backend *be;
-    struct encoder *encoder;
+    struct encoder *encoder;        // of the backend's slot 0
+    struct encoder *urgent_encoder; // of slot 1, for what interrupts a batch
     struct metrics *metrics;
     int n_outputs;
     int index;

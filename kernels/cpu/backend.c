@@ -1,7 +1,8 @@
 /* backend.c - the CPU backend's life: ISA, lanes, tensors, workspace, and a pass.
- * One slot: batch_submit() runs the whole pass, the caller being lane 0. Times are taken in ticks
- * of the CPU's counter and turned into nanoseconds by the pass's own length in both, so nothing is
- * calibrated. */
+ * batch_submit() runs its program at once, the caller being lane 0. A pass may be submitted in
+ * pieces, and the other slot's pass between two of them: the lanes' workspace holds nothing from
+ * one piece to the next. Times are taken in ticks of the CPU's counter and turned into nanoseconds
+ * by the pass's own length in both, so nothing is calibrated. */
 #include "base/timing.h"
 #include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
@@ -30,8 +31,10 @@ static void destroy(struct backend *be) {
         free_workspace(&cpu->lane[i]);
     }
     free(cpu->lane);
-    free(cpu->plan.cut[AXIS_TOKENS]);
-    free(cpu->plan.cut[AXIS_SEQS]);
+    for (int slot = 0; slot < CPU_SLOTS; slot++) {
+        free(cpu->pass[slot].plan.cut[AXIS_TOKENS]);
+        free(cpu->pass[slot].plan.cut[AXIS_SEQS]);
+    }
     free(cpu);
 }
 
@@ -102,9 +105,11 @@ static enum status reserve(struct backend *be, const struct pass_limits *limits,
 
 static void batch_begin(struct backend *be, int slot, const struct token_batch *batch) {
     struct cpu_backend *cpu = cpu_of(be);
-    assert(slot == 0 && !cpu->batch && cpu->limits.hidden > 0);
-    cpu->batch = batch;
-    plan_make(&cpu->plan, batch, be->n_lanes, &cpu->costs);
+    struct cpu_pass *pass = &cpu->pass[slot];
+    assert(slot >= 0 && slot < CPU_SLOTS && !pass->batch && cpu->limits.hidden > 0);
+    const struct plan plan = pass->plan; // owns its cuts
+    *pass = (struct cpu_pass){.plan = plan, .batch = batch};
+    plan_make(&pass->plan, batch, be->n_lanes, &cpu->costs);
 }
 
 static void run_lane(void *arg, int index) {
@@ -117,31 +122,39 @@ static void run_lane(void *arg, int index) {
     lanes_barrier(cpu->lanes); // no mark: past it the caller reads the ticks
 }
 
+static void add_ticks(struct cpu_backend *cpu, struct cpu_pass *pass) {
+    for (int i = 0; i < cpu->base.n_lanes; i++) {
+        for (int kind = 0; kind < N_OP_KINDS; kind++) {
+            pass->op_ticks[kind] += cpu->lane[i].ticks[kind];
+        }
+    }
+}
+
 static void batch_submit(struct backend *be, int slot, program_fn *program, const void *arg) {
     struct cpu_backend *cpu = cpu_of(be);
-    assert(slot == 0 && cpu->batch);
+    struct cpu_pass *pass = &cpu->pass[slot];
+    assert(slot >= 0 && slot < CPU_SLOTS && pass->batch);
+    cpu->plan = pass->plan, cpu->batch = pass->batch;
     cpu->program = program, cpu->program_arg = arg;
     const int64_t start_ns = time_now_ns();
     const uint64_t start = cpu_ticks();
     lanes_run(cpu->lanes, run_lane, cpu);
-    cpu->pass_ticks = cpu_ticks() - start;
-    cpu->ns_per_tick =
-        (double)(time_now_ns() - start_ns) / (double)(cpu->pass_ticks ? cpu->pass_ticks : 1);
+    pass->ticks += cpu_ticks() - start;
+    pass->ns += time_now_ns() - start_ns;
+    add_ticks(cpu, pass);
 }
 
 /* Means over the lanes. What a lane did not spend in an op it has waited: for its start, at the
  * last barrier. */
-static void report_times(const struct cpu_backend *cpu, struct op_times *times) {
+static void report_times(const struct cpu_backend *cpu, const struct cpu_pass *pass,
+                         struct op_times *times) {
     const int n_lanes = cpu->base.n_lanes;
-    const double ns = cpu->ns_per_tick / n_lanes;
-    double waited = (double)cpu->pass_ticks * n_lanes;
+    const double ns = (double)pass->ns / (double)(pass->ticks ? pass->ticks : 1) / n_lanes;
+    double waited = (double)pass->ticks * n_lanes;
     for (int kind = 0; kind < N_OP_KINDS; kind++) {
-        uint64_t ticks = 0;
-        for (int i = 0; i < n_lanes; i++) {
-            ticks += cpu->lane[i].ticks[kind];
-        }
-        waited -= kind == OP_WAIT ? 0 : (double)ticks;
-        times->ns[kind] = (int64_t)((double)ticks * ns);
+        const double ticks = (double)pass->op_ticks[kind];
+        waited -= kind == OP_WAIT ? 0 : ticks;
+        times->ns[kind] = (int64_t)(ticks * ns);
     }
     times->ns[OP_WAIT] = waited > 0 ? (int64_t)(waited * ns) : 0;
 }
@@ -149,11 +162,12 @@ static void report_times(const struct cpu_backend *cpu, struct op_times *times) 
 static bool batch_end(struct backend *be, int slot, bool wait, enum status *status,
                       struct op_times *times, struct error *err) {
     struct cpu_backend *cpu = cpu_of(be);
-    assert(slot == 0 && cpu->batch);
-    cpu->batch = NULL;
+    struct cpu_pass *pass = &cpu->pass[slot];
+    assert(slot >= 0 && slot < CPU_SLOTS && pass->batch);
+    pass->batch = NULL;
     *status = STATUS_OK;
     if (times) {
-        report_times(cpu, times);
+        report_times(cpu, pass, times);
     }
     return true;
 }
@@ -196,8 +210,10 @@ static void make_lanes(struct cpu_backend *cpu, int n_lanes) {
             cpu->lane[i].cpu = cpu;
         }
     }
-    for (int axis = 0; axis < 2; axis++) {
-        cpu->plan.cut[axis] = xcalloc((size_t)n_lanes + 1, sizeof(int));
+    for (int slot = 0; slot < CPU_SLOTS; slot++) {
+        for (int axis = 0; axis < 2; axis++) {
+            cpu->pass[slot].plan.cut[axis] = xcalloc((size_t)n_lanes + 1, sizeof(int));
+        }
     }
 }
 
@@ -228,7 +244,7 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
                                  .detail = cpu->detail,
                                  .dtype = DTYPE_F32,
                                  .n_lanes = opt->n_lanes,
-                                 .n_slots = 1};
+                                 .n_slots = CPU_SLOTS};
     make_lanes(cpu, opt->n_lanes);
     enum status s = cpu->lane ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for lanes");
     const struct cpu_level *level = NULL;

@@ -38,6 +38,16 @@ struct cpu_lane {
     float *residual; // [few rows, hidden]: own copy of x inside layer_rest(), columns cut
 };
 
+/* What a slot keeps between batch_begin() and batch_end(). */
+struct cpu_pass {
+    struct plan plan;
+    const struct token_batch *batch; // borrowed; NULL: the slot is free
+    uint64_t op_ticks[N_OP_KINDS];   // of all lanes
+    uint64_t ticks;                  // of the caller, in batch_submit()
+    int64_t ns;                      // the same in time
+};
+enum { CPU_SLOTS = 2 }; // the second is for what interrupts the first
+
 struct cpu_backend {
     struct backend base;
     const struct cpu_isa *isa;
@@ -47,12 +57,11 @@ struct cpu_backend {
     struct pass_limits limits;
     struct plan_costs costs;
     int max_head_dim;
-    struct plan plan;                // of the batch in the works
-    const struct token_batch *batch; // borrowed from batch_begin() to batch_end()
+    struct cpu_pass pass[CPU_SLOTS];
+    struct plan plan;                // of the slot whose program runs: copies for the ops
+    const struct token_batch *batch; // likewise
     program_fn *program;
     const void *program_arg;
-    uint64_t pass_ticks; // of the last pass
-    double ns_per_tick;
     char detail[64];
 };
 

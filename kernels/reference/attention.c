@@ -33,7 +33,7 @@ static void attend(float *ctx, double *p, const float *q, const struct tensor *q
 void reference_attention(struct lane *ln, const struct tensor *ctx, const struct tensor *qkv,
                          int n_heads) {
     const struct reference *ref = reference_of(ln);
-    const struct token_batch *b = ref->batch;
+    const struct token_batch *b = ref->now->batch;
     const int head_dim = ctx->cols / n_heads;
     assert(head_dim * n_heads == ctx->cols && qkv->cols == 3 * ctx->cols);
     assert(b->max_seq_len <= ref->max_seq_len);

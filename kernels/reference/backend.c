@@ -1,6 +1,6 @@
 /* backend.c - the reference backend: all the mathematics once, in the shortest true C.
- * One lane, one slot, plain row-major float tensors, sums in double. It is what the other backends
- * are compared with, and never tuned. batch_submit() runs the whole pass. */
+ * One lane, plain row-major float tensors, sums in double. It is what the other backends are
+ * compared with, and never tuned. batch_submit() runs its program at once. */
 #include "base/timing.h"
 #include "kernels/convert.h"
 #include "kernels/reference/internal.h"
@@ -11,7 +11,7 @@
 void reference_timed(struct lane *ln, enum op_kind kind) {
     struct reference *ref = reference_of(ln);
     const int64_t now = time_now_ns();
-    ref->times.ns[kind] += now - ref->last_ns;
+    ref->now->times.ns[kind] += now - ref->last_ns;
     ref->last_ns = now;
 }
 
@@ -126,25 +126,25 @@ static enum status reserve(struct backend *be, const struct pass_limits *limits,
 }
 
 static void batch_begin(struct backend *be, int slot, const struct token_batch *batch) {
-    struct reference *ref = (struct reference *)be;
-    assert(slot == 0 && !ref->batch);
-    ref->batch = batch;
-    memset(&ref->times, 0, sizeof(ref->times));
+    struct reference_pass *pass = &((struct reference *)be)->pass[slot];
+    assert(slot >= 0 && slot < REFERENCE_SLOTS && !pass->batch);
+    *pass = (struct reference_pass){.batch = batch};
 }
 static void batch_submit(struct backend *be, int slot, program_fn *program, const void *arg) {
     struct reference *ref = (struct reference *)be;
-    assert(slot == 0 && ref->batch);
+    assert(slot >= 0 && slot < REFERENCE_SLOTS && ref->pass[slot].batch);
+    ref->now = &ref->pass[slot];
     ref->last_ns = time_now_ns();
     program(&ref->lane, arg);
 }
 static bool batch_end(struct backend *be, int slot, bool wait, enum status *status,
                       struct op_times *times, struct error *err) {
-    struct reference *ref = (struct reference *)be;
-    assert(slot == 0 && ref->batch);
-    ref->batch = NULL;
+    struct reference_pass *pass = &((struct reference *)be)->pass[slot];
+    assert(slot >= 0 && slot < REFERENCE_SLOTS && pass->batch);
+    pass->batch = NULL;
     *status = STATUS_OK;
     if (times) {
-        *times = ref->times;
+        *times = pass->times;
     }
     return true;
 }
@@ -194,7 +194,7 @@ enum status reference_backend_create(struct backend **out, struct error *err) {
                                  .detail = "plain C, sums in double",
                                  .dtype = DTYPE_F32,
                                  .n_lanes = 1,
-                                 .n_slots = 1};
+                                 .n_slots = REFERENCE_SLOTS};
     ref->lane.be = &ref->base;
     *out = &ref->base;
     return STATUS_OK;

@@ -8,7 +8,7 @@ static const float *table_row(const struct table_weight *t, int row) {
 
 void reference_embed_layernorm(struct lane *ln, const struct tensor *y,
                                const struct embedding_weights *w) {
-    const struct token_batch *b = reference_of(ln)->batch;
+    const struct token_batch *b = reference_of(ln)->now->batch;
     for (int s = 0; s < b->n_seqs; s++) {
         for (int r = b->cu_seqlens[s]; r < b->cu_seqlens[s + 1]; r++) {
             const float *word = table_row(w->words, b->token_ids[r]);

@@ -18,13 +18,18 @@ struct table_weight {
     int rows, cols;
 };
 
+struct reference_pass {
+    const struct token_batch *batch; // borrowed from batch_begin() to batch_end()
+    struct op_times times;
+};
+enum { REFERENCE_SLOTS = 2 };
+
 struct reference {
     struct backend base;
     struct lane lane;
-    const struct token_batch *batch; // borrowed from batch_begin() to batch_end()
-    double *scores;                  // [max_seq_len], one row of attention
+    struct reference_pass pass[REFERENCE_SLOTS], *now; // now: whose program runs
+    double *scores;                                    // [max_seq_len], one row of attention
     int max_seq_len;
-    struct op_times times;
     int64_t last_ns; // when the last op ended
 };
 
@@ -37,7 +42,7 @@ static inline float *tensor_row(const struct tensor *t, int row) {
 }
 /* How many rows of `t` this batch fills. */
 static inline int batch_rows(const struct lane *ln, const struct tensor *t) {
-    const struct token_batch *b = reference_of(ln)->batch;
+    const struct token_batch *b = reference_of(ln)->now->batch;
     return t->axis == AXIS_TOKENS ? b->n_rows : b->n_seqs;
 }
 /* The time since the last op ended goes to `kind`. */

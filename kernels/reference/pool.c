@@ -3,7 +3,7 @@
 
 void reference_pool(struct lane *ln, const struct tensor *pooled, const struct tensor *x,
                     enum pool_mode mode) {
-    const struct token_batch *b = reference_of(ln)->batch;
+    const struct token_batch *b = reference_of(ln)->now->batch;
     assert(pooled->axis == AXIS_SEQS && x->axis == AXIS_TOKENS && pooled->cols == x->cols);
     for (int s = 0; s < b->n_seqs; s++) {
         const int n = mode == POOL_MEAN ? b->seq_lens[s] : 1;

@@ -16,7 +16,11 @@ static void require(bool holds) {
         abort();
     }
 }
-static void require_input(const struct input *in) {
+static void require_input(const struct input *in, bool is_partial) {
+    require(!in->error == !in->error_type && (is_partial || !in->error));
+    if (in->error) {
+        return;
+    }
     require(in->first.len + in->second.len > 0);
     require(in->is_pair || in->second.len == 0);
     require(!in->first.len || memchr(in->first.bytes, '\0', in->first.len) == NULL);
@@ -26,14 +30,15 @@ static void run(struct request *r, const struct config *cfg, read_fn *read, cons
     struct text_body b;
     memset(&r->reply, 0, sizeof(r->reply));
     arena_reset(&r->arena);
+    r->is_partial = false;
     r->body = (const char *)data;
     r->body_len = size;
     if (read(&b, r, cfg)) {
         require(r->reply.http_status == 0);
         require(b.n_inputs >= 1 && b.n_inputs <= cfg->server.max_client_batch_size);
-        require(b.n_chars > 0 && (uint64_t)b.n_chars <= size);
+        require((b.n_chars > 0 || r->is_partial) && (uint64_t)b.n_chars <= size);
         for (int i = 0; i < b.n_inputs; i++) {
-            require_input(&b.inputs[i]);
+            require_input(&b.inputs[i], r->is_partial);
         }
     } else {
         require(r->reply.http_status >= 400 && r->reply.http_status < 500);

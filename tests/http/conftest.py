@@ -2,9 +2,14 @@
 
 import os
 import pathlib
+import tempfile
 
 import pytest
 import servers
+
+# What the programs measure at start is kept for this run, and not in the user's folder.
+CACHE = tempfile.TemporaryDirectory(prefix="berth-cache-")
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 
 def model_dir():

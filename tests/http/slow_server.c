@@ -1,6 +1,8 @@
 /* slow_server.c - the HTTP front end before a batcher whose times are in the request, so that tests
  * can hang up, drain and overload at a moment they choose.
- *   POST /predict [queue_ms, run_ms, n_jobs]   n_jobs jobs that wait, then run
+ *   POST /predict [queue_ms, run_ms, n_jobs]   n_jobs jobs that wait, then run; with a queue_ms
+ *                                              below 0 admission says: too late by then; with a
+ *                                              run_ms below 0: no room until then
  *   POST /tokenize                             echoes the body
  *   GET /health, GET /metrics                  200; the counters as JSON
  * Arguments: loading=1, first, for a server whose model never comes; name=value for the settings in
@@ -18,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_JOBS = 4096, COUNTER_BYTES = 512 };
+enum { MAX_JOBS = 4096, COUNTER_BYTES = 1024 };
 struct waiting {
     struct job *job;
     int64_t queue_ns, run_ns, submitted_ns;
@@ -36,7 +38,16 @@ struct batcher *engine_batcher(struct engine *e) {
 }
 
 /* A job's times travel in its token ids. */
-enum status batcher_submit(struct batcher *b, struct job *const *jobs, int n) {
+enum status batcher_submit(struct batcher *b, struct job *const *jobs, int n,
+                           struct admission *why) {
+    const int64_t late_ns = -jobs[0]->token_ids[0] * NS_PER_MS;
+    const int64_t full_ns = -jobs[0]->token_ids[1] * NS_PER_MS;
+    if (late_ns > 0 || full_ns > 0) {
+        *why = (struct admission){.status = late_ns > 0 ? STATUS_TIMEOUT : STATUS_OVERLOADED,
+                                  .finish_ns = time_now_ns() + late_ns,
+                                  .retry_after_ns = late_ns > 0 ? late_ns : full_ns};
+        return why->status;
+    }
     pthread_mutex_lock(&b->lock);
     const bool fits = n <= MAX_JOBS - b->n_jobs;
     for (int i = 0; fits && i < n; i++) {
@@ -47,6 +58,9 @@ enum status batcher_submit(struct batcher *b, struct job *const *jobs, int n) {
     }
     pthread_mutex_unlock(&b->lock);
     return fits ? STATUS_OK : STATUS_OVERLOADED;
+}
+void batcher_get_stats(struct batcher *b, struct batcher_stats *out) {
+    *out = (struct batcher_stats){.queues = {.drain_ns = 1700 * NS_PER_MS}};
 }
 bool batcher_cancel(struct batcher *b, struct job *job) {
     bool found = false;
@@ -127,10 +141,13 @@ static size_t write_counters(char *text, const struct metrics *m) {
     return (size_t)snprintf(
         text, COUNTER_BYTES,
         "{\"accepted\": %lu, \"answered\": %lu, \"refused\": %lu, \"cancelled\": %lu, "
-        "\"expired\": %lu, \"slots_used\": %lu, \"jobs_cancelled\": %lu, "
+        "\"expired\": %lu, \"slots_used\": %lu, \"jobs_cancelled\": %lu, \"jobs_expired\": %lu, "
+        "\"wasted_cancelled\": %lu, \"wasted_expired\": %lu, \"limited\": [%lu, %lu, %lu, %lu], "
         "\"connections_open\": %lu, \"connections_total\": %lu}",
         m->accepted, m->answered, m->refused, m->cancelled, m->expired, m->slots_used,
-        m->jobs_cancelled, m->connections_open, m->connections_total);
+        m->jobs_cancelled, m->jobs_expired, m->wasted_jobs[WASTE_CANCELLED],
+        m->wasted_jobs[WASTE_EXPIRED], m->limited[LIMIT_QUEUE], m->limited[LIMIT_DEADLINE],
+        m->limited[LIMIT_RATE], m->limited[LIMIT_SLOTS], m->connections_open, m->connections_total);
 }
 static void start_metrics(struct server_context *ctx, struct request *r) {
     char *body = arena_alloc(&r->arena, COUNTER_BYTES, 1);

@@ -178,7 +178,7 @@ def test_the_log_has_a_line_a_request_and_no_text(start_berth):
 
 def test_hang_ups_are_counted_and_nothing_is_lost(start_berth):
     """A slow device and many inputs: most still wait when their clients leave."""
-    server = start_berth("--compute.workers", "1", "--compute.device", "reference")
+    server = start_berth("--compute.workers", "1", "--compute.device", "reference", "--request_timeout_ms", "600000")
     many = json.dumps({"inputs": [["night " * 500]] * 16, "truncate": True})
     clients = [server.connect().send(post("/predict", many)) for _ in range(16)]
     assert eventually(lambda: server.counters()["accepted"] == 16)

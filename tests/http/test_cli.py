@@ -309,14 +309,14 @@ def test_serve_logs_its_cold_start(start_berth):
 
 
 def test_serve_warns_of_open_addresses(start_berth):
-    events = start_berth("--host", "0.0.0.0").events()
+    events = start_berth("--host", "0.0.0.0", "--allow_open").events()
     assert [e["host"] for e in events if e["event"] == "exposed"] == ["0.0.0.0"]
 
 
 def test_serve_goes_on_after_sighup(start_berth):
     server = start_berth()
     server.process.send_signal(signal.SIGHUP)
-    assert servers.eventually(lambda: any(e["event"] == "signal" for e in server.events()), 10)
+    assert servers.eventually(lambda: any(e["event"] == "reload" for e in server.events()), 10)
     server.terminate()
     assert '"stop"' in server.finish()[1]
 

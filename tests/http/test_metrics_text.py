@@ -4,7 +4,7 @@ import json
 
 import prometheus_client.parser
 
-from wire import get, post
+from wire import eventually, get, post
 
 
 def scrape(server):
@@ -70,6 +70,7 @@ def test_counters_follow_what_happens(start_berth):
     predict(server, [["a"], ["good", "film"], ["bad"]])
     assert ask(server, "/predict", 3).status == 422
     assert ask(server, "/tokenize", "a").status == 200
+    assert eventually(lambda: server.counters()["slots_used"] == 0)  # counted when the answer has left
     after = scrape(server)
 
     def rise(name, **labels):

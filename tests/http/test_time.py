@@ -112,7 +112,7 @@ def test_hang_up_while_running(start_slow):
     time.sleep(0.1)
     c.socket.close()
     settled(server, slots_used=1, cancelled=0)  # the device cannot be stopped
-    settled(server, cancelled=1, jobs_cancelled=0, slots_used=0)
+    settled(server, cancelled=1, jobs_cancelled=0, wasted_cancelled=3, slots_used=0)
 
 
 def test_hang_up_at_once(start_slow):
@@ -141,7 +141,7 @@ def test_deadline_in_the_queue(start_slow):
     response = server.ask(job(60000, 0, 2)).check_error(504, "request_timeout_ms")
     assert 0.15 < time.monotonic() - begin < 2
     assert response.header("Connection") != "close"
-    settled(server, expired=1, jobs_cancelled=2, slots_used=0)
+    settled(server, expired=1, jobs_expired=2, jobs_cancelled=0, wasted_expired=0, slots_used=0)
 
 
 def test_deadline_while_running(start_slow):
@@ -149,7 +149,7 @@ def test_deadline_while_running(start_slow):
     begin = time.monotonic()
     server.ask(job(0, 400)).check_error(504)
     assert time.monotonic() - begin > 0.35  # what runs is awaited
-    settled(server, expired=1, jobs_cancelled=0, slots_used=0)
+    settled(server, expired=1, jobs_expired=0, wasted_expired=1, slots_used=0)
 
 
 def test_all_slots_in_use(start_slow):

@@ -1,10 +1,12 @@
-/* bench.c - the kernels' speed: GFLOP/s and GB/s of each ISA beside the reference, after the core's
- * multiply-add peak and the copy speed measured in the same run; then whole passes.
+/* bench.c - the kernels' speed: GFLOP/s and GB/s of each ISA beside the reference, and what part
+ * they are of the core's multiply-add peak and of its copy speed, both measured next to each
+ * figure, since a shared machine drifts; then whole passes.
  * A figure is the median of the runs that fit in BUDGET_NS (at least 5). The reference is run once
  * for each op: it is there to say what plain C costs. One lane, but for the passes. */
 #include "tests/kernels/check.h"
 #include "tests/kernels/net.h"
 #include "base/timing.h"
+#include "bench/common/machine.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +14,6 @@
 enum { MAX_RUNS = 2000, N_WEIGHTS = 6 };
 static const int64_t budget_ns = 150 * NS_PER_MS;
 static const int min_runs = 5;
-
-double peak_flops_baseline(int rounds, float *sink);
-#ifdef __x86_64__
-double peak_flops_avx2(int rounds, float *sink);
-#endif
 
 static int by_value(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -39,38 +36,23 @@ static struct timing time_runs(timed_fn *fn, void *arg, bool once) {
     return (struct timing){ns[n / 2], ns[0]};
 }
 
-struct peak_run {
-    const char *isa;
-    double flops;
+/* What bounds an op, measured now; the reference stands beside no bound. */
+struct bound {
+    const char *unit, *name;
+    double rate;
 };
-static void run_peak(void *arg) {
-    struct peak_run *p = arg;
-    static float sink[3] = {0.999f, 0.001f, 0};
-    const int rounds = 1000000;
-#ifdef __x86_64__
-    if (!strcmp(p->isa, "avx2")) {
-        p->flops = peak_flops_avx2(rounds, sink);
-        return;
-    }
-#endif
-    p->flops = peak_flops_baseline(rounds, sink);
+static struct bound bound_by_peak(const char *isa) {
+    return (struct bound){"GFLOP/s", "multiply-add peak", isa ? machine_peak_gflops(isa, 1) : 0};
 }
-enum { COPY_BYTES = 64 << 20 };
-static void run_copy(void *arg) {
-    memcpy(arg, (char *)arg + COPY_BYTES, COPY_BYTES);
+static struct bound bound_by_copy(const char *isa) {
+    return (struct bound){"GB/s", "memory copy", isa ? machine_copy_gbs() : 0};
 }
 static void bench_machine(void) {
     for (const char *const *isa = check_isas(); *isa; isa++) {
-        struct peak_run p = {.isa = *isa};
-        const struct timing t = time_runs(run_peak, &p, false);
-        printf("peak %-8s multiply-add %6.1f GFLOP/s (best %.1f)\n", *isa, p.flops / t.median_ns,
-               p.flops / t.min_ns);
+        printf("peak %-8s multiply-add %6.1f GFLOP/s a core, %6.1f on two at once\n", *isa,
+               machine_peak_gflops(*isa, 1), machine_peak_gflops(*isa, 2));
     }
-    char *block = xcalloc(2, COPY_BYTES);
-    memset(block, 1, (size_t)2 * COPY_BYTES);
-    printf("copy %.1f GB/s read and written\n",
-           2.0 * COPY_BYTES / time_runs(run_copy, block, false).median_ns);
-    free(block);
+    printf("copy %.1f GB/s read and written\n", machine_copy_gbs());
 }
 
 /* One op on one backend: the weights are walked round, so that they are as cold as in a pass. */
@@ -104,11 +86,16 @@ static void run_op(void *arg) {
     check_run(r->be, r->b, r->program, r);
     r->turn = (r->turn + 1) % N_WEIGHTS;
 }
-static void print_op(const char *name, struct op_run *r, double amount, const char *unit) {
+static void print_op(const char *name, struct op_run *r, double amount, struct bound bound) {
     const bool once = !strcmp(r->be->name, "reference");
     const struct timing t = time_runs(run_op, r, once);
-    printf("%-28s %-18.18s %9.2f %s (best %.2f)\n", name, r->be->detail, amount / t.median_ns, unit,
-           amount / t.min_ns);
+    printf("%-28s %-18.18s %9.2f %-7s (best %.2f)", name, r->be->detail, amount / t.median_ns,
+           bound.unit, amount / t.min_ns);
+    if (bound.rate > 0) {
+        printf("  %5.1f %% of the %s, %.1f", 100 * amount / t.median_ns / bound.rate, bound.name,
+               bound.rate);
+    }
+    putchar('\n');
 }
 static void fill(struct tensor *t) {
     for (int64_t i = 0; i < (int64_t)t->rows * t->cols; i++) {
@@ -126,7 +113,7 @@ static void free_tensors(struct op_run *r) {
     r->be->fn->tensor_destroy(r->be, &r->y);
 }
 
-static void bench_linear(struct backend *be, int m, int n, int k) {
+static void bench_linear(struct backend *be, const char *isa, int m, int n, int k) {
     char name[64];
     struct batch b = check_batch_of(&m, 1, 0);
     struct op_run r = {.be = be, .b = &b.b, .program = linear_program};
@@ -137,13 +124,14 @@ static void bench_linear(struct backend *be, int m, int n, int k) {
     }
     make_tensors(&r, m, k, n);
     snprintf(name, sizeof(name), "linear %dx%dx%d", m, n, k);
-    print_op(name, &r, 2.0 * m * n * k, "GFLOP/s");
+    print_op(name, &r, 2.0 * m * n * k, bound_by_peak(isa));
     for (int i = 0; i < N_WEIGHTS; i++) {
         be->fn->linear_destroy(be, r.w[i]);
     }
     free_tensors(&r), check_host_free(&part.weight), check_batch_free(&b);
 }
-static void bench_attention(struct backend *be, int n_seqs, int len, int n_heads, int head_dim) {
+static void bench_attention(struct backend *be, const char *isa, int n_seqs, int len, int n_heads,
+                            int head_dim) {
     char name[64];
     int lens[32];
     for (int i = 0; i < n_seqs; i++) {
@@ -153,19 +141,26 @@ static void bench_attention(struct backend *be, int n_seqs, int len, int n_heads
     struct op_run r = {.be = be, .b = &b.b, .program = attention_program, .n_heads = n_heads};
     make_tensors(&r, n_seqs * len, 3 * n_heads * head_dim, n_heads * head_dim);
     snprintf(name, sizeof(name), "attention %dx%d, %d x %d", n_seqs, len, n_heads, head_dim);
-    print_op(name, &r, 4.0 * n_seqs * len * len * n_heads * head_dim, "GFLOP/s");
+    print_op(name, &r, 4.0 * n_seqs * len * len * n_heads * head_dim, bound_by_peak(isa));
     free_tensors(&r), check_batch_free(&b);
 }
-static void bench_rows(struct backend *be, const struct net_weights *w, int rows, int hidden) {
+/* 256 rows stay in cache and can beat a copy through memory; ROWS_MANY do not. */
+enum { ROWS_FEW = 256, ROWS_MANY = 16384, LONGEST = 512 };
+static void bench_rows(struct backend *be, const char *isa, const struct net_weights *w, int rows,
+                       int hidden) {
     char name[64];
-    struct batch b = check_batch_of(&rows, 1, 0);
+    int lens[ROWS_MANY / LONGEST], n_seqs = 0;
+    for (int left = rows; left > 0; left -= LONGEST) {
+        lens[n_seqs++] = left < LONGEST ? left : LONGEST;
+    }
+    struct batch b = check_batch_of(lens, n_seqs, 0);
     struct op_run r = {.be = be, .b = &b.b, .program = norm_program, .embedding = w->embedding};
     make_tensors(&r, rows, hidden, hidden);
     snprintf(name, sizeof(name), "layernorm %dx%d", rows, hidden);
-    print_op(name, &r, 8.0 * rows * hidden, "GB/s");
+    print_op(name, &r, 8.0 * rows * hidden, bound_by_copy(isa));
     r.program = embed_program;
     snprintf(name, sizeof(name), "embed_layernorm %dx%d", rows, hidden);
-    print_op(name, &r, 16.0 * rows * hidden, "GB/s"); // three rows read, one written
+    print_op(name, &r, 16.0 * rows * hidden, bound_by_copy(isa)); // three rows read, one written
     free_tensors(&r), check_batch_free(&b);
 }
 
@@ -175,23 +170,29 @@ static const struct net_shape minilm = {.n_heads = 12,
                                         .n_layers = 6,
                                         .n_labels = 2,
                                         .activation = ACT_GELU};
-static void bench_ops(struct backend *be, const struct net_host *h) {
-    static const int nk[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536}};
+/* isa NULL: the reference, which is shown the small model's products alone. */
+static void bench_ops(struct backend *be, const char *isa, const struct net_host *h) {
+    static const int nk[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536},
+                                {2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
     static const int ms[] = {16, 64, 256};
-    const struct pass_limits limits = {512, 32, 512, 384, 1536, 12};
+    const struct pass_limits limits = {ROWS_MANY, ROWS_MANY / LONGEST, LONGEST, 768, 3072, 12};
+    const size_t n_products = isa ? N_ITEMS(nk) : N_ITEMS(nk) / 2;
     struct error err;
     struct net_weights w;
     net_weights_make(&w, be, h);
     assert_int_equal(be->fn->reserve(be, &limits, &err), STATUS_OK);
-    for (size_t i = 0; i < N_ITEMS(nk); i++) {
+    for (size_t i = 0; i < n_products; i++) {
         for (size_t j = 0; j < N_ITEMS(ms); j++) {
-            bench_linear(be, ms[j], nk[i][0], nk[i][1]);
+            bench_linear(be, isa, ms[j], nk[i][0], nk[i][1]);
         }
     }
-    bench_attention(be, 16, 16, 12, 32);
-    bench_attention(be, 4, 128, 12, 32);
-    bench_attention(be, 1, 512, 12, 32);
-    bench_rows(be, &w, 256, 384);
+    for (int head_dim = 32; head_dim <= 64; head_dim *= 2) {
+        bench_attention(be, isa, 16, 16, 12, head_dim);
+        bench_attention(be, isa, 4, 128, 12, head_dim);
+        bench_attention(be, isa, 1, 512, 12, head_dim);
+    }
+    bench_rows(be, isa, &w, ROWS_FEW, 384);
+    bench_rows(be, isa, &w, ROWS_MANY, 384);
     net_weights_finish(&w, be, h->shape.n_layers);
 }
 
@@ -272,9 +273,9 @@ int bench(void) {
     for (const char *const *isa = check_isas(); *isa; isa++) {
         struct pair p = check_pair(*isa, 1), two = check_pair(*isa, 2);
         if (isa == check_isas()) {
-            bench_ops(p.ref, &h);
+            bench_ops(p.ref, NULL, &h);
         }
-        bench_ops(p.dev, &h);
+        bench_ops(p.dev, *isa, &h);
         bench_passes(p.dev, &h);
         bench_passes(two.dev, &h);
         check_pair_finish(&p), check_pair_finish(&two);

@@ -204,7 +204,7 @@ bool golden_check(const struct golden *g, const char *backend, const char *model
     must(cfg.n_labels == g->n_labels, model_dir, "another number of labels");
     must(!model_weights_load(&w, be, &cfg, model_dir, NULL, &err), "model_weights_load", err.text);
     const struct encoder_limits limits = {MAX_ROWS, MAX_SEQS,
-                                          cfg.max_position < 512 ? cfg.max_position : 512};
+                                          cfg.max_position < 512 ? cfg.max_position : 512, 0};
     must(!encoder_create(&e, be, &cfg, &w, &limits, &err), "encoder_create", err.text);
 
     const int n = g->n_cases * g->n_labels;

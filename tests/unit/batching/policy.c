@@ -1,16 +1,20 @@
 #include "batching/policy.h"
 #include "base/timing.h"
-#include "tests/unit/batching/queues.h"
+#include "tests/unit/batching/lineup.h"
 
 static const struct policy_config buckets_3 = {
     .buckets = {{.up_to = 64, .max_batch_tokens = 256, .max_batch_requests = 16},
                 {.up_to = 128, .max_batch_tokens = 256, .max_batch_requests = 8},
                 {.up_to = 512, .max_batch_tokens = 256, .max_batch_requests = 4}},
     .n_buckets = 3,
+    .n_keys = 1,
+    .key_weights = {1},
 };
 static const struct policy_config bucket_1 = {
     .buckets = {{.up_to = 512, .max_batch_tokens = 256, .max_batch_requests = 16}},
     .n_buckets = 1,
+    .n_keys = 1,
+    .key_weights = {1},
 };
 
 static void config_of(struct policy_config *out, enum batch_mode mode, int wait_ms) {
@@ -295,15 +299,15 @@ static const struct row rows[] = {
 };
 
 static void check_row(const struct row *r) {
-    static struct queues q;
+    static struct lineup q;
     memset(&q, 0, sizeof(q));
     config_of(&q.cfg, r->mode, r->wait_ms);
     for (int i = 0; r->lens[i]; i++) {
-        queues_push(&q, r->lens[i], i * NS_PER_MS);
+        lineup_push(&q, r->lens[i], i * NS_PER_MS, 0);
     }
     struct job *chosen[MAX_JOBS];
     const struct decision d =
-        queues_decide(&q, r->now_ms * NS_PER_MS, r->n_idle, r->draining, chosen);
+        lineup_decide(&q, r->now_ms * NS_PER_MS, r->n_idle, r->draining, chosen);
     assert_int_equal(d.kind, r->kind);
     assert_int_equal(d.bucket, r->bucket);
     if (d.kind == DECIDE_WAIT) {
@@ -328,33 +332,33 @@ static void decides_by_the_table(void **state) {
 
 /* The short bucket lets its jobs wait, the long one does not. */
 static void nobody_waits_longer_than_his_bucket_allows(void **state) {
-    static struct queues q;
+    static struct lineup q;
     memset(&q, 0, sizeof(q));
     config_of(&q.cfg, BATCH_BUCKETED, 50);
     q.cfg.buckets[2].max_wait_ns = 10 * NS_PER_MS;
     struct job *chosen[MAX_JOBS];
-    queues_push(&q, 10, 0);
-    assert_int_equal(queues_decide(&q, 0, 0, false, chosen).wake_ns, 50 * NS_PER_MS);
-    queues_push(&q, 200, 20 * NS_PER_MS);
-    const struct decision d = queues_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
+    lineup_push(&q, 10, 0, 0);
+    assert_int_equal(lineup_decide(&q, 0, 0, false, chosen).wake_ns, 50 * NS_PER_MS);
+    lineup_push(&q, 200, 20 * NS_PER_MS, 0);
+    const struct decision d = lineup_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
     assert_int_equal(d.kind, DECIDE_WAIT);
     assert_int_equal(d.wake_ns, 30 * NS_PER_MS);
-    assert_int_equal(queues_decide(&q, 30 * NS_PER_MS, 0, false, chosen).reason, RELEASE_WAITED);
+    assert_int_equal(lineup_decide(&q, 30 * NS_PER_MS, 0, false, chosen).reason, RELEASE_WAITED);
     q.cfg.buckets[2].max_wait_ns = 0;
-    const struct decision now = queues_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
+    const struct decision now = lineup_decide(&q, 20 * NS_PER_MS, 0, false, chosen);
     assert_int_equal(now.kind, DECIDE_RUN);
     assert_int_equal(now.reason, RELEASE_IDLE);
     assert_int_equal(chosen[0]->rank, 0);
 }
 static void takes_no_more_than_the_caller_has_room_for(void **state) {
-    static struct queues q;
+    static struct lineup q;
     memset(&q, 0, sizeof(q));
     config_of(&q.cfg, BATCH_PACKED, 0);
     for (int i = 0; i < 5; i++) {
-        queues_push(&q, 4, 0);
+        lineup_push(&q, 4, 0, 0);
     }
     struct job *chosen[3];
-    const struct policy_view view = {.queues = q.queues};
+    const struct policy_view view = lineup_view(&q, 0);
     const struct decision d = policy_decide(&q.cfg, &view, 0, false, chosen, 3);
     assert_int_equal(d.n_jobs, 3);
     assert_int_equal(d.reason, RELEASE_FULL);
@@ -363,20 +367,20 @@ static void takes_no_more_than_the_caller_has_room_for(void **state) {
 static void every_idle_device_gets_work(void **state) {
     for (enum batch_mode mode = BATCH_PADDED; mode < N_BATCH_MODES; mode++) {
         for (int n_devices = 1; n_devices <= 8; n_devices++) {
-            static struct queues q;
+            static struct lineup q;
             memset(&q, 0, sizeof(q));
             config_of(&q.cfg, mode, 0);
             for (int i = 0; i < 8; i++) {
-                queues_push(&q, 12, 0);
+                lineup_push(&q, 12, 0, 0);
             }
             int left = 8;
             for (int i = 0; i < n_devices; i++) {
                 struct job *chosen[MAX_JOBS];
-                const struct decision d = queues_decide(&q, 0, n_devices - 1 - i, false, chosen);
+                const struct decision d = lineup_decide(&q, 0, n_devices - 1 - i, false, chosen);
                 assert_int_equal(d.kind, DECIDE_RUN);
                 assert_true(d.n_jobs >= 8 / n_devices &&
                             d.n_jobs <= (8 + n_devices - 1) / n_devices);
-                queues_take(&q, chosen, d.n_jobs);
+                lineup_take(&q, chosen, d.n_jobs);
                 left -= d.n_jobs;
             }
             assert_int_equal(left, 0);
@@ -384,73 +388,79 @@ static void every_idle_device_gets_work(void **state) {
     }
 }
 
-struct bad_config {
-    const char *says;
-    struct policy_config cfg;
-};
-static const struct bad_config bad_configs[] = {
-    {"mode 9", {.mode = (enum batch_mode)9, .n_buckets = 1, .buckets = {{512, 1, 1, 0}}}},
-    {"0 buckets", {.mode = BATCH_PACKED}},
-    {"33 buckets", {.mode = BATCH_PACKED, .n_buckets = 33}},
-    {"mode padded has one bucket",
-     {.mode = BATCH_PADDED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {512, 1, 1, 0}}}},
-    {"up_to 64 follows up_to 64",
-     {.mode = BATCH_PACKED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {64, 1, 1, 0}}}},
-    {"up_to 32 follows up_to 64",
-     {.mode = BATCH_PACKED, .n_buckets = 2, .buckets = {{64, 1, 1, 0}, {32, 1, 1, 0}}}},
-    {"up_to 0 follows", {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{0, 1, 1, 0}}}},
-    {"max_batch_tokens is 0", {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 0, 1, 0}}}},
-    {"max_batch_requests is -1",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, -1, 0}}}},
-    {"max_wait_ms is -1",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, -NS_PER_MS}}}},
-    {"max_wait_ms is 60001",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{512, 1, 1, 60001 * NS_PER_MS}}}},
-    {"add a bucket with up_to 512",
-     {.mode = BATCH_PACKED, .n_buckets = 1, .buckets = {{511, 1, 1, 0}}}},
-};
-static void refuses_bad_configs_with_the_reason(void **state) {
-    for (size_t i = 0; i < N_ITEMS(bad_configs); i++) {
-        struct error err = {.text = ""};
-        assert_int_equal(policy_config_check(&bad_configs[i].cfg, 512, &err), STATUS_INVALID);
-        if (!strstr(err.text, bad_configs[i].says)) {
-            fail_msg("\"%s\" does not say \"%s\"", err.text, bad_configs[i].says);
+/* 10 ms a batch, 1 ms a row: by time, not by rows. */
+static void a_batch_keeps_to_its_time(void **state) {
+    for (enum batch_mode mode = BATCH_PADDED; mode < N_BATCH_MODES; mode++) {
+        static struct lineup q;
+        memset(&q, 0, sizeof(q));
+        config_of(&q.cfg, mode, 0);
+        cost_set(&q.cost, (const double[]){10e6, 1e6, 0});
+        q.cfg.max_batch_ns = 50 * NS_PER_MS;
+        struct job *chosen[MAX_JOBS];
+        const int lens[] = {20, 15, 40, 5, 1};
+        for (int i = 0; i < 5; i++) {
+            lineup_push(&q, lens[i], 0, 0);
+        }
+        const struct decision d = lineup_decide(&q, 0, 0, false, chosen);
+        /* padded: whoever came, however long it takes; bucketed: 2 * 20 rows; packed: 20 + 15 + 5
+         */
+        const int n_jobs[] = {0, 5, 2, 3};
+        assert_int_equal(d.n_jobs, n_jobs[mode]);
+        assert_true(mode == BATCH_PADDED || d.cost_ns == 50 * NS_PER_MS);
+        assert_int_equal(d.reason, mode == BATCH_PADDED ? RELEASE_IDLE : RELEASE_FULL);
+        q.cfg.max_batch_ns = 1; // nothing fits: the first goes alone
+        assert_int_equal(lineup_decide(&q, 0, 0, false, chosen).n_jobs,
+                         mode == BATCH_PADDED ? 5 : 1);
+    }
+}
+/* A batch costs a, a row b: a job of another bucket rides along while its padding costs less than
+ * a batch for its bucket would. */
+static void bucketed_mixes_where_padding_is_cheaper_than_a_batch(void **state) {
+    static const struct {
+        double a;    // in rows
+        int lens[6]; // from the anchor on, ended by 0
+        int n_jobs;
+    } cases[] = {
+        {100, {64, 20, 70}, 3},      // 310 rows' time; apart 228 + 170
+        {10, {64, 60, 70}, 2},       // 220; apart 138 + 80
+        {60, {40, 40, 70}, 2},       // 270; apart 140 + 130: no gain
+        {61, {40, 40, 70}, 3},       // 271; apart 141 + 131
+        {1000, {64, 100, 200}, 2},   // 600 is more than the cap of 256 rows, 200 is not
+        {1000, {64, 50, 70, 70}, 3}, // four of 70 rows are not, three are
+        {30, {10, 70, 70}, 1},       // each would push the other up
+        {0, {64, 65}, 1},            // nothing to save
+    };
+    for (size_t i = 0; i < N_ITEMS(cases); i++) {
+        static struct lineup q;
+        memset(&q, 0, sizeof(q));
+        config_of(&q.cfg, BATCH_BUCKETED, 0);
+        cost_set(&q.cost, (const double[]){cases[i].a * 1e4, 1e4, 0});
+        for (int k = 0; cases[i].lens[k]; k++) {
+            lineup_push(&q, cases[i].lens[k], 0, 0);
+        }
+        struct job *chosen[MAX_JOBS];
+        const struct decision d = lineup_decide(&q, 0, 0, false, chosen);
+        print_message("  case %d\n", (int)i);
+        if (d.n_jobs != cases[i].n_jobs) {
+            fail_msg("case %d: %d jobs, %d rows", (int)i, d.n_jobs, d.n_rows);
+        }
+        assert_ptr_equal(chosen[0], &q.jobs[0]);
+        assert_int_equal(d.bucket, 0);
+        const struct decision shared = lineup_decide(&q, 0, 5, false, chosen);
+        for (int k = 0; k < shared.n_jobs; k++) { // other devices are free for other buckets
+            assert_int_equal(chosen[k]->bucket, 0);
         }
     }
-    for (enum batch_mode mode = BATCH_NONE; mode < N_BATCH_MODES; mode++) {
-        struct policy_config good;
-        config_of(&good, mode, 60000);
-        assert_int_equal(policy_config_check(&good, 512, NULL), STATUS_OK);
-    }
 }
-static void finds_the_smallest_bucket(void **state) {
-    assert_int_equal(policy_bucket_of(&buckets_3, 1), 0);
-    assert_int_equal(policy_bucket_of(&buckets_3, 64), 0);
-    assert_int_equal(policy_bucket_of(&buckets_3, 65), 1);
-    assert_int_equal(policy_bucket_of(&buckets_3, 512), 2);
-    assert_int_equal(policy_bucket_of(&buckets_3, 513), -1);
-}
-static void names_are_those_of_the_config(void **state) {
-    const char *const modes[] = {"none", "padded", "bucketed", "packed"};
-    const char *const reasons[] = {"full", "waited", "idle", "drain"};
-    assert_int_equal(N_ITEMS(modes), N_BATCH_MODES);
-    assert_int_equal(N_ITEMS(reasons), N_RELEASE_REASONS);
-    for (int i = 0; i < N_BATCH_MODES; i++) {
-        assert_string_equal(batch_mode_names[i], modes[i]);
-    }
-    for (int i = 0; i < N_RELEASE_REASONS; i++) {
-        assert_string_equal(release_reason_names[i], reasons[i]);
-    }
-}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decides_by_the_table),
         cmocka_unit_test(nobody_waits_longer_than_his_bucket_allows),
         cmocka_unit_test(takes_no_more_than_the_caller_has_room_for),
         cmocka_unit_test(every_idle_device_gets_work),
-        cmocka_unit_test(refuses_bad_configs_with_the_reason),
-        cmocka_unit_test(finds_the_smallest_bucket),
-        cmocka_unit_test(names_are_those_of_the_config),
+        cmocka_unit_test(a_batch_keeps_to_its_time),
+        cmocka_unit_test(bucketed_mixes_where_padding_is_cheaper_than_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* policy_random.c - what holds for every decision, whatever is queued; the seeds are fixed. */
 #include "batching/policy.h"
-#include "tests/unit/batching/queues.h"
+#include "tests/unit/batching/lineup.h"
 
 static uint64_t rng = 1;
 static int rand_in(int low, int high) {
@@ -10,7 +10,8 @@ static int rand_in(int low, int high) {
     return low + (int)(rng % (uint64_t)(high - low + 1));
 }
 static void random_config(struct policy_config *cfg) {
-    *cfg = (struct policy_config){.mode = (enum batch_mode)rand_in(0, N_BATCH_MODES - 1)};
+    *cfg = (struct policy_config){
+        .mode = (enum batch_mode)rand_in(0, N_BATCH_MODES - 1), .n_keys = 1, .key_weights = {1}};
     const bool one = cfg->mode == BATCH_NONE || cfg->mode == BATCH_PADDED;
     cfg->n_buckets = one ? 1 : rand_in(1, POLICY_MAX_BUCKETS);
     for (int i = 0; i < cfg->n_buckets; i++) {
@@ -31,7 +32,7 @@ static bool is_chosen(const struct job *job, struct job *const *chosen, int n) {
     }
     return false;
 }
-static void check_batch(const struct queues *q, const struct decision *d, struct job **chosen) {
+static void check_batch(const struct lineup *q, const struct decision *d, struct job **chosen) {
     const struct policy_config *cfg = &q->cfg;
     const struct bucket_limits *l = &cfg->buckets[d->bucket];
     const bool padded = cfg->mode == BATCH_PADDED || cfg->mode == BATCH_BUCKETED;
@@ -59,7 +60,7 @@ static void check_batch(const struct queues *q, const struct decision *d, struct
     }
     assert_true(n_skipped <= (cfg->mode == BATCH_PADDED ? 0 : POLICY_LOOK_AHEAD));
 }
-static int64_t earliest_due(const struct queues *q) {
+static int64_t earliest_due(const struct lineup *q) {
     int64_t due = INT64_MAX;
     for (int i = 0; i < q->n_jobs; i++) {
         const struct job *job = &q->jobs[i];
@@ -71,26 +72,26 @@ static int64_t earliest_due(const struct queues *q) {
     return due;
 }
 /* One life of a batcher: random arrivals, batches as they are released, until all are served. */
-static void live(struct queues *q, int n_total) {
+static void live(struct lineup *q, int n_total) {
     int64_t now = 0;
     int n_served = 0;
     while (n_served < n_total) {
         for (int n = rand_in(0, 12); n > 0 && q->n_jobs < n_total; n--) {
-            queues_push(q, rand_in(0, 9) ? rand_in(1, 70) : rand_in(1, 512), now);
+            lineup_push(q, rand_in(0, 9) ? rand_in(1, 70) : rand_in(1, 512), now, 0);
         }
         const bool draining = q->n_jobs == n_total && rand_in(0, 1);
         struct job *chosen[MAX_JOBS];
-        const struct decision d = queues_decide(q, now, rand_in(0, 3), draining, chosen);
+        const struct decision d = lineup_decide(q, now, rand_in(0, 3), draining, chosen);
         if (d.kind == DECIDE_WAIT) {
             assert_false(draining);
             assert_true(d.wake_ns > now);
             assert_true(d.wake_ns == earliest_due(q));
-            assert_int_equal(queues_decide(q, d.wake_ns, 0, false, chosen).kind, DECIDE_RUN);
+            assert_int_equal(lineup_decide(q, d.wake_ns, 0, false, chosen).kind, DECIDE_RUN);
             now = rand_in(0, 1) ? d.wake_ns : now + (d.wake_ns - now) / 2;
         } else if (d.kind == DECIDE_RUN) {
             assert_true(d.reason == RELEASE_FULL || draining || now >= earliest_due(q));
             check_batch(q, &d, chosen);
-            queues_take(q, chosen, d.n_jobs);
+            lineup_take(q, chosen, d.n_jobs);
             n_served += d.n_jobs;
         } else {
             assert_int_equal(n_served, q->n_jobs);
@@ -100,7 +101,7 @@ static void live(struct queues *q, int n_total) {
 }
 static void holds_on_random_queues(void **state) {
     for (uint64_t seed = 1; seed <= 300; seed++) {
-        static struct queues q;
+        static struct lineup q;
         memset(&q, 0, sizeof(q));
         rng = seed * UINT64_C(0x9e3779b97f4a7c15);
         random_config(&q.cfg);

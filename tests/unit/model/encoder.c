@@ -6,25 +6,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 64, MAX_SEQS = 4, MAX_LABELS = 8 };
+enum { MAX_ROWS = 64, MAX_SEQS = 4, MAX_LABELS = 8, MAX_HIDDEN = 64 };
 struct fixture {
     struct backend *be;
     struct model_config cfg;
     struct model_weights w;
     struct encoder *e;
 };
-static const struct encoder_limits limits = {MAX_ROWS, MAX_SEQS, 32};
+static const struct encoder_limits limits = {MAX_ROWS, MAX_SEQS, 32, 0};
 
-static void init(struct fixture *f, const char *name) {
+static struct backend *make_reference(void) {
+    struct backend *be = NULL;
+    struct error err;
+    assert_int_equal(reference_backend_create(&be, &err), STATUS_OK);
+    return be;
+}
+static struct backend *make_cpu(int n_lanes) {
+    struct backend *be = NULL;
+    struct error err;
+    const struct cpu_options opt = {.n_lanes = n_lanes, .first_core = -1};
+    assert_int_equal(cpu_backend_create(&be, &opt, &err), STATUS_OK);
+    return be;
+}
+static void init_on(struct fixture *f, const char *name, struct backend *be) {
     const char *models = getenv("GOLDEN_MODELS");
     char dir[PATH_MAX];
     struct error err;
     assert_non_null(models);
     snprintf(dir, sizeof(dir), "%s/%s", models, name);
-    assert_int_equal(reference_backend_create(&f->be, &err), STATUS_OK);
+    f->be = be;
     assert_int_equal(model_config_read(&f->cfg, dir, &err), STATUS_OK);
     assert_int_equal(model_weights_load(&f->w, f->be, &f->cfg, dir, NULL, &err), STATUS_OK);
     assert_int_equal(encoder_create(&f->e, f->be, &f->cfg, &f->w, &limits, &err), STATUS_OK);
+}
+static void init(struct fixture *f, const char *name) {
+    init_on(f, name, make_reference());
 }
 static void finish(struct fixture *f) {
     encoder_destroy(f->e);
@@ -42,7 +58,7 @@ struct plain {
     struct fixture *f;
     struct tensor qkv[2], logits, pooled, scratch;
     struct layer_buffers b;
-    float *out;
+    float *out, *hidden; // logits; every row after the last layer
 };
 static void plain_program(struct lane *ln, const void *arg) {
     const struct plain *p = arg;
@@ -61,13 +77,15 @@ static void plain_program(struct lane *ln, const void *arg) {
     fn->pool(ln, &p->pooled, &b.x, POOL_FIRST);
     fn->head(ln, &p->logits, &p->pooled, &p->scratch, &w->head);
     fn->fetch(ln, p->out, &p->logits);
+    fn->fetch(ln, p->hidden, &b.x);
 }
 static void make(struct fixture *f, struct tensor *t, enum row_axis axis, int rows, int cols) {
     struct error err;
     assert_int_equal(f->be->fn->tensor_create(f->be, t, axis, rows, cols, &err), STATUS_OK);
 }
-static void run_plain(struct fixture *f, const struct token_batch *batch, float *out) {
-    struct plain p = {.f = f, .out = out};
+static void run_plain(struct fixture *f, const struct token_batch *batch, float *out,
+                      float *hidden_out) {
+    struct plain p = {.f = f, .out = out, .hidden = hidden_out};
     const int hidden = f->cfg.hidden;
     struct tensor *const by_token[] = {&p.b.x, &p.b.ctx, &p.b.y, &p.b.ffn, &p.qkv[0], &p.qkv[1]};
     const int cols[] = {hidden, hidden, hidden, f->cfg.intermediate, 3 * hidden, 3 * hidden};
@@ -97,13 +115,17 @@ static void saving_rows_changes_nothing(void **state) {
         struct fixture f;
         struct error err;
         float got[MAX_SEQS * MAX_LABELS] = {0}, want[MAX_SEQS * MAX_LABELS] = {0};
+        float hidden[MAX_ROWS * MAX_HIDDEN], got_hidden[MAX_ROWS * MAX_HIDDEN];
         init(&f, models[i]);
-        run_plain(&f, &two, want);
+        run_plain(&f, &two, want, hidden);
         assert_int_equal(encoder_forward(f.e, got, &two, NULL, &err), STATUS_OK);
         assert_memory_equal(got, want,
                             sizeof(got)); // the reference works row by row: the same bits
         assert_true(got[0] != got[f.cfg.n_labels]);
         assert_true(got[2 * f.cfg.n_labels] == 0); // nothing beyond [n_seqs, n_labels]
+        assert_int_equal(encoder_hidden(f.e, got_hidden, &two, NULL, &err), STATUS_OK);
+        assert_memory_equal(got_hidden, hidden,
+                            (size_t)two.n_rows * (size_t)f.cfg.hidden * sizeof(float));
         finish(&f);
     }
 }
@@ -123,6 +145,55 @@ static void a_pass_leaves_nothing_behind(void **state) {
     finish(&f);
 }
 
+struct between { // a pass of another encoder at each border
+    struct encoder *e;
+    const float *want;
+    size_t bytes;
+    int calls, layers_seen;
+};
+static void run_other(void *arg, int layers_left, int n_layers) {
+    struct between *b = arg;
+    struct error err;
+    struct op_times times;
+    float got[MAX_SEQS * MAX_LABELS];
+    assert_in_range(layers_left, 1, n_layers - 1);
+    assert_int_equal(encoder_forward(b->e, got, &two, &times, &err), STATUS_OK);
+    assert_memory_equal(got, b->want, b->bytes);
+    assert_true(times.ns[OP_GEMM] > 0);
+    b->calls++;
+    b->layers_seen = n_layers;
+}
+static void check_steps(struct backend *be) {
+    struct fixture f;
+    struct error err;
+    float want[MAX_SEQS * MAX_LABELS], one[MAX_SEQS * MAX_LABELS], got[MAX_SEQS * MAX_LABELS];
+    const int32_t long_ids[20] = {2, 9, 8, 7, 6, 5, 4}, zeros[20] = {0}, cu[] = {0, 20};
+    const struct token_batch outer = {long_ids, zeros, cu, cu + 1, 1, 20, 20};
+    struct between b = {.want = want};
+    struct encoder_limits second = limits;
+    struct op_times times;
+    init_on(&f, "three_layers", be);
+    second.slot = 1;
+    b.bytes = 2 * (size_t)f.cfg.n_labels * sizeof(float);
+    assert_int_equal(encoder_create(&b.e, f.be, &f.cfg, &f.w, &second, &err), STATUS_OK);
+    assert_int_equal(encoder_forward(f.e, want, &two, NULL, &err), STATUS_OK);
+    assert_int_equal(encoder_forward(f.e, one, &outer, NULL, &err), STATUS_OK);
+    assert_int_equal(encoder_forward_in_steps(f.e, got, &outer, run_other, &b, &times, &err),
+                     STATUS_OK);
+    assert_memory_equal(got, one, (size_t)f.cfg.n_labels * sizeof(float));
+    assert_int_equal(b.calls, 2);
+    assert_int_equal(b.layers_seen, 3);
+    assert_true(times.ns[OP_GEMM] > 0 && times.ns[OP_HEAD] > 0);
+    encoder_destroy(b.e);
+    finish(&f);
+}
+static void borders_change_nothing(void **state) {
+    check_steps(make_reference());
+    for (int n_lanes = 1; n_lanes <= 3; n_lanes++) {
+        check_steps(make_cpu(n_lanes));
+    }
+}
+
 static void tells_time_by_op(void **state) {
     struct fixture f;
     struct error err;
@@ -140,7 +211,7 @@ static void refuses_more_positions_than_there_are(void **state) {
     struct fixture f;
     struct error err;
     struct encoder *e = NULL;
-    const struct encoder_limits too_long = {100, 2, 65}, none = {0, 1, 1};
+    const struct encoder_limits too_long = {100, 2, 65, 0}, none = {0, 1, 1, 0};
     init(&f, "base");
     assert_int_equal(encoder_create(&e, f.be, &f.cfg, &f.w, &too_long, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "65 tokens each: the model has 64 positions"));
@@ -188,6 +259,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(saving_rows_changes_nothing),
         cmocka_unit_test(a_pass_leaves_nothing_behind),
+        cmocka_unit_test(borders_change_nothing),
         cmocka_unit_test(tells_time_by_op),
         cmocka_unit_test(refuses_more_positions_than_there_are),
         cmocka_unit_test(passes_a_failure_on),

@@ -231,6 +231,13 @@ static void test_policy_default(void **state) {
     config_defaults(&c);
     assert_int_equal(config_policy(&p, &c, 512, &err), STATUS_OK);
     assert_int_equal(p.n_buckets, 6);
+    assert_int_equal(p.max_batch_ns, 25000000);
+    assert_true(p.rank_cost_factor == 5);
+    assert_int_equal(p.priority_ns[PRIORITY_NORMAL], 0);
+    assert_int_equal(p.priority_ns[PRIORITY_HIGH], -100000000);
+    assert_int_equal(p.priority_ns[PRIORITY_LOW], 100000000);
+    assert_int_equal(p.n_keys, 1);
+    assert_false(p.interrupt);
     assert_int_equal(p.buckets[0].max_batch_tokens, 256);
     assert_int_equal(p.buckets[0].max_batch_requests, 64);
     assert_int_equal(p.buckets[0].max_wait_ns, 0);
@@ -261,6 +268,24 @@ static void test_policy_own_buckets(void **state) {
     assert_non_null(strstr(err.text, "{\"up_to\": 128}"));
     assert_int_equal(config_policy(&p, &c, 512, &err), STATUS_INVALID);
     assert_non_null(strstr(err.text, "{\"up_to\": 512}"));
+}
+static void test_policy_times(void **state) {
+    struct config c;
+    struct policy_config p;
+    struct error err;
+    (void)state;
+    config_defaults(&c);
+    assert_int_equal(config_set(&c, "max-batch-ms", "7.5", &err), STATUS_OK);
+    assert_int_equal(config_set(&c, "rank-cost-factor", "0.5", &err), STATUS_OK);
+    assert_int_equal(config_set(&c, "priority-shift-ms", "2", &err), STATUS_OK);
+    assert_int_equal(config_set(&c, "batching.interrupt", NULL, &err), STATUS_OK);
+    assert_int_equal(config_policy(&p, &c, 512, &err), STATUS_OK);
+    assert_int_equal(p.max_batch_ns, 7500000);
+    assert_true(p.rank_cost_factor == 0.5);
+    assert_int_equal(p.priority_ns[PRIORITY_LOW], 2000000);
+    assert_true(p.interrupt);
+    assert_int_equal(config_set(&c, "rank-cost-factor", "-1", &err), STATUS_INVALID);
+    assert_int_equal(config_set(&c, "max-batch-ms", "60001", &err), STATUS_INVALID);
 }
 static void test_policy_modes(void **state) {
     struct config c;
@@ -381,6 +406,7 @@ int main(void) {
         cmocka_unit_test(test_last_parts_are_unique),
         cmocka_unit_test(test_policy_default),
         cmocka_unit_test(test_policy_own_buckets),
+        cmocka_unit_test(test_policy_times),
         cmocka_unit_test(test_policy_modes),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_print_reads_back),

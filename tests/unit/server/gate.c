@@ -1,5 +1,5 @@
 /* The gate: which heads are requests, and which content types are JSON. */
-#include "server/http_internal.h"
+#include "server/http_gate.h"
 
 #include <string.h>
 

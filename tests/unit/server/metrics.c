@@ -9,13 +9,17 @@ static struct arena arena;
 static struct metrics *metrics;
 static struct policy_config policy = {
     .mode = BATCH_PACKED, .buckets = {{.up_to = 32}, {.up_to = 512}}, .n_buckets = 2};
-static struct metrics_view view = {.policy = &policy,
-                                   .batcher = {.n_queued = {3, 4}, .queued_tokens = 99},
-                                   .model_name = "a \"b\"\\c\nd\xC3\xA9\xFF",
-                                   .backend = "cpu",
-                                   .dtype = "float32"};
+static struct metrics_view view = {
+    .policy = &policy,
+    .batcher = {.queues = {.n_queued = {3, 4}, .n_jobs = 7, .n_tokens = 99}},
+    .model_name = "a \"b\"\\c\nd\xC3\xA9\xFF",
+    .backend = "cpu",
+    .dtype = "float32"};
 static int setup(void **state) {
     metrics = calloc(1, sizeof(*metrics));
+    if (metrics) {
+        metrics_set_buckets(metrics, &policy);
+    }
     return !metrics || arena_init(&arena, 4 << 20, NULL);
 }
 static int teardown(void **state) {
@@ -77,7 +81,7 @@ static void counters_come_out(void **state) {
     metrics->errors[422] = 2;
     metrics->accepted = 9;
     metrics->batches[RELEASE_FULL] = 6;
-    metrics->bucket_jobs[1] = 11;
+    metrics_bucket_of(metrics, 33)->jobs = 11;
     metrics->tokens = 300;
     metrics->rows = 320;
     metrics->op_ns[OP_GEMM] = 1500000000;

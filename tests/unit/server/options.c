@@ -15,7 +15,8 @@ struct words {
     int argc;
 };
 /* Splits at single spaces. */
-static enum status parse(struct words *w, struct options *o, const char *line, struct error *err) {
+static enum status parse_own(struct words *w, struct options *o, const struct own_options *own,
+                             const char *line, struct error *err) {
     w->argc = 0;
     while (*line) {
         const size_t n = strcspn(line, " ");
@@ -24,7 +25,10 @@ static enum status parse(struct words *w, struct options *o, const char *line, s
         w->argc++;
         line += n + (line[n] == ' ');
     }
-    return options_parse(o, w->argc, w->argv, err);
+    return options_parse(o, w->argc, w->argv, own, err);
+}
+static enum status parse(struct words *w, struct options *o, const char *line, struct error *err) {
+    return parse_own(w, o, NULL, line, err);
 }
 
 static void test_words_and_options(void **state) {
@@ -50,6 +54,29 @@ static void test_words_and_options(void **state) {
     assert_string_equal(o.texts[0], "--port");
     assert_int_equal(parse(&w, &o, "DIR -", &err), STATUS_OK);
     assert_string_equal(o.texts[0], "-");
+}
+static void test_options_of_a_command(void **state) {
+    static const struct own_option rows[] = {{"trace", "FILE", ""}, {"dry", NULL, ""}};
+    static const struct own_options own = {rows, 2};
+    struct words w;
+    struct options o;
+    struct error err = {.text = ""};
+    (void)state;
+    assert_int_equal(parse_own(&w, &o, &own, "--trace a.csv DIR --dry --port 1", &err), STATUS_OK);
+    assert_string_equal(o.own[0], "a.csv");
+    assert_string_equal(o.own[1], "");
+    assert_string_equal(o.cfg.model.dir, "DIR");
+    assert_int_equal(o.cfg.server.port, 1);
+    assert_int_equal(parse_own(&w, &o, &own, "--trace=b=c", &err), STATUS_OK);
+    assert_string_equal(o.own[0], "b=c");
+    assert_null(o.own[1]);
+    assert_int_equal(parse_own(&w, &o, &own, "--trace", &err), STATUS_INVALID);
+    assert_string_equal(err.text, "--trace needs a value: FILE");
+    assert_int_equal(parse_own(&w, &o, &own, "--dry=1", &err), STATUS_INVALID);
+    assert_string_equal(err.text, "--dry takes no value");
+    assert_int_equal(parse_own(&w, &o, &own, "--tarce x", &err), STATUS_INVALID);
+    assert_non_null(strstr(err.text, "--trace"));
+    assert_int_equal(parse(&w, &o, "--trace x", &err), STATUS_INVALID); // another command's
 }
 static void test_file_goes_first(void **state) {
     char path[] = "/tmp/berth-options-XXXXXX", line[200];
@@ -105,6 +132,7 @@ static void test_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words_and_options),
+        cmocka_unit_test(test_options_of_a_command),
         cmocka_unit_test(test_file_goes_first),
         cmocka_unit_test(test_refused),
     };

@@ -37,6 +37,8 @@ static void every_refusal_is_a_json_body(void **state) {
         {REFUSE_TYPE, 415, "UnsupportedMediaType", false},
         {REFUSE_VALIDATION, 422, "Validation", false},
         {REFUSE_TASK, 424, "Backend", false},
+        {REFUSE_KEY, 401, "Unauthorized", false},
+        {REFUSE_FORBIDDEN, 403, "Forbidden", false},
         {REFUSE_RESULT, 424, "Backend", false},
         {REFUSE_OVERLOADED, 429, "Overloaded", true},
         {REFUSE_HEADERS, 431, "HeadersTooLarge", false},
@@ -54,7 +56,41 @@ static void every_refusal_is_a_json_body(void **state) {
         assert_string_equal(field_of(&request, "error_type"), table[i].type);
         assert_string_equal(field_of(&request, "request_id"), "test-1");
         assert_int_equal(header_of(&request, "Retry-After") != NULL, table[i].retry);
+        assert_int_equal(header_of(&request, "WWW-Authenticate") != NULL,
+                         table[i].why == REFUSE_KEY);
     }
+}
+static void when_to_come_again_is_rounded_up(void **state) {
+    static const struct {
+        int64_t ns;
+        const char *s, *ms;
+    } cases[] = {
+        {0, "1", "1"},
+        {1, "1", "1"},
+        {NS_PER_S, "1", "1000"},
+        {NS_PER_S + 1, "2", "1001"},
+        {1700 * NS_PER_MS, "2", "1700"},
+        {INT64_MAX, "3600", "3600000"},
+    };
+    for (size_t i = 0; i < N_ITEMS(cases); i++) {
+        reply_error(&request, REFUSE_OVERLOADED, "full");
+        reply_retry_after(&request, cases[i].ns);
+        assert_string_equal(header_of(&request, "Retry-After"), cases[i].s);
+        assert_string_equal(header_of(&request, "Retry-After-Ms"), cases[i].ms);
+        assert_int_equal(request.reply.n_headers, 2);
+    }
+}
+static void an_input_fails_alone_or_for_all(void **state) {
+    struct input in = {.job = -1};
+    request.is_partial = true;
+    assert_true(reply_item_error(&request, &in, REFUSE_EMPTY, "inputs[%d] is empty", 3));
+    assert_string_equal(in.error, "inputs[3] is empty");
+    assert_string_equal(in.error_type, "Empty");
+    assert_int_equal(request.reply.http_status, 0);
+    request.is_partial = false;
+    assert_false(reply_item_error(&request, &in, REFUSE_RESULT, "inputs[%d] is bad", 3));
+    assert_int_equal(request.reply.http_status, 424);
+    assert_string_equal(field_of(&request, "error"), "inputs[3] is bad");
 }
 static void every_status_has_a_refusal(void **state) {
     assert_int_equal(refusal_of_status(STATUS_INVALID), REFUSE_VALIDATION);
@@ -227,6 +263,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_refusal_is_a_json_body, setup, teardown),
         cmocka_unit_test(every_status_has_a_refusal),
+        cmocka_unit_test_setup_teardown(when_to_come_again_is_rounded_up, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_input_fails_alone_or_for_all, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_arena_still_says_something, setup, teardown),
         cmocka_unit_test_setup_teardown(an_error_drops_what_an_answer_had_said, setup, teardown),
         cmocka_unit_test_setup_teardown(stages_add_up_to_the_total, setup, teardown),

@@ -59,11 +59,14 @@ static void open_engine(const char *model) {
                      .max_batch_tokens = 32,
                      .max_batch_requests = 4,
                      .max_wait_ns = 1500000}},
-        .n_buckets = 2};
-    const struct batcher_config batcher = {.policy = engine.info.policy,
-                                           .max_seq_len = 16,
-                                           .max_queued_jobs = 8,
-                                           .max_queued_tokens = 1000};
+        .n_buckets = 2,
+        .n_keys = 1,
+        .key_weights = {1}};
+    const struct batcher_config batcher = {.queues = {.policy = engine.info.policy,
+                                                      .max_seq_len = 16,
+                                                      .max_queued_jobs = 8,
+                                                      .max_queued_tokens = 1000,
+                                                      .n_workers = 1}};
     assert_int_equal(batcher_create(&engine.batcher, &batcher, NULL), STATUS_OK);
     atomic_store(&ctx.engine, &engine);
 }
@@ -275,6 +278,32 @@ static void a_failed_job_refuses_the_request(void **state) {
     assert_non_null(strstr(field_of(&request, "error"), "the device failed at inputs[1]"));
     assert_string_equal(header_of(&request, "Retry-After"), "1");
 }
+static void a_failed_job_has_its_place_in_a_partial_answer(void **state) {
+    cfg.server.max_client_batch_size = 5;
+    start("POST", "/predict",
+          "{\"inputs\":[[\"a\"],[\"\"],[\"b\"],[\"" LONG_TEXT "\"],[\"c\"]],\"partial\":true,"
+          "\"truncate\":false,\"raw_scores\":true}");
+    assert_int_equal(request.n_inputs, 5);
+    assert_int_equal(request.n_jobs, 3);
+    compute(STATUS_OK);
+    request.jobs[0].status = STATUS_RESULT;
+    request.jobs[1].status = STATUS_TIMEOUT;
+    finish();
+    assert_int_equal(request.reply.http_status, 200);
+    assert_string_equal(
+        body_of(&request),
+        "[{\"error\":\"the model's result for inputs[0] is not "
+        "finite\",\"error_type\":\"Backend\"},"
+        "{\"error\":\"inputs[1] is empty\",\"error_type\":\"Empty\"},"
+        "{\"error\":\"inputs[2] was not computed before its deadline\",\"error_type\":\"Timeout\"},"
+        "{\"error\":\"inputs[3] has 22 tokens, the limit is 16 (\\\"truncate\\\": true would cut "
+        "it)\",\"error_type\":\"Validation\"},"
+        "[{\"score\":2.0,\"label\":\"NEGATIVE\"},{\"score\":-2.0,\"label\":\"POSITIVE\"}]]");
+    assert_int_equal(metrics->items_failed, 4);
+    start("POST", "/predict", "{\"inputs\":[[\"\"],[]],\"partial\":true}");
+    assert_int_equal(request.reply.http_status, 200);
+    assert_int_equal(request.n_jobs, 0);
+}
 static void tokenize_tells_ids_and_byte_offsets(void **state) {
     start("POST", "/tokenize", "{\"inputs\":\"Good \xC3\xA9 film\"}");
     assert_int_equal(request.reply.http_status, 200);
@@ -401,6 +430,8 @@ int main(void) {
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_cut_is_told_and_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_job_refuses_the_request, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_job_has_its_place_in_a_partial_answer, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(tokenize_tells_ids_and_byte_offsets, setup, teardown),
         cmocka_unit_test_setup_teardown(tokenize_without_special_tokens_and_without_limit, setup,
                                         teardown),

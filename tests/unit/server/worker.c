@@ -70,7 +70,8 @@ static void text_make(struct text *t, const struct model_config *cfg) {
 }
 static void submit(struct batcher *b, struct text *texts, int n) {
     for (int i = 0; i < n; i++) {
-        assert_int_equal(batcher_submit(b, (struct job *const[]){&texts[i].job}, 1), STATUS_OK);
+        assert_int_equal(batcher_submit(b, (struct job *const[]){&texts[i].job}, 1, NULL),
+                         STATUS_OK);
     }
 }
 
@@ -82,7 +83,7 @@ struct rig { // a batcher and its workers
 };
 static void rig_add_worker(struct rig *r, const struct model *m, const struct backend_fn *fn) {
     const struct batch_limits l = batcher_batch_limits(r->batcher);
-    const struct encoder_limits limits = {l.max_rows, l.max_jobs, MAX_LEN};
+    struct encoder_limits limits = {l.max_rows, l.max_jobs, MAX_LEN, 0};
     struct worker_parts parts = {.batcher = r->batcher,
                                  .metrics = r->metrics,
                                  .n_outputs = m->cfg.n_labels,
@@ -93,22 +94,36 @@ static void rig_add_worker(struct rig *r, const struct model *m, const struct ba
     }
     assert_int_equal(encoder_create(&parts.encoder, parts.be, &m->cfg, &m->weights, &limits, NULL),
                      STATUS_OK);
+    limits.slot = 1;
+    assert_int_equal(
+        encoder_create(&parts.urgent_encoder, parts.be, &m->cfg, &m->weights, &limits, NULL),
+        STATUS_OK);
     assert_int_equal(worker_start(&r->workers[r->n_workers++], &parts, NULL), STATUS_OK);
 }
-static void rig_open(struct rig *r, enum batch_mode mode) {
+static void rig_open_with(struct rig *r, enum batch_mode mode, bool interrupt) {
     const struct bucket_limits whole = {MAX_LEN, 96, 12, 0}, half = {16, 96, 24, 0};
-    struct batcher_config cfg = {.policy = {.mode = mode, .buckets = {whole}, .n_buckets = 1},
-                                 .max_seq_len = MAX_LEN,
-                                 .max_queued_jobs = N_JOBS,
-                                 .max_queued_tokens = N_JOBS * MAX_LEN};
+    struct batcher_config cfg = {.queues = {.policy = {.mode = mode,
+                                                       .interrupt = interrupt,
+                                                       .n_keys = 1,
+                                                       .key_weights = {1},
+                                                       .buckets = {whole},
+                                                       .n_buckets = 1},
+                                            .max_seq_len = MAX_LEN,
+                                            .max_queued_jobs = N_JOBS,
+                                            .max_queued_tokens = N_JOBS * MAX_LEN,
+                                            .n_workers = N_WORKERS}};
     if (mode == BATCH_BUCKETED || mode == BATCH_PACKED) {
-        cfg.policy.buckets[0] = half;
-        cfg.policy.buckets[1] = whole;
-        cfg.policy.n_buckets = 2;
+        cfg.queues.policy.buckets[0] = half;
+        cfg.queues.policy.buckets[1] = whole;
+        cfg.queues.policy.n_buckets = 2;
     }
+    cost_set(&cfg.cost, (const double[COST_TERMS]){1e5, 1e6, 0}); // a millisecond a token
     memset(r, 0, sizeof(*r));
     assert_int_equal(batcher_create(&r->batcher, &cfg, NULL), STATUS_OK);
     r->metrics = xcalloc(1, sizeof(*r->metrics));
+}
+static void rig_open(struct rig *r, enum batch_mode mode) {
+    rig_open_with(r, mode, false);
 }
 static void rig_close(struct rig *r) {
     batcher_close(r->batcher);
@@ -122,7 +137,7 @@ static void rig_close(struct rig *r) {
 static void run_alone(struct text *texts, int n, const struct model *m) {
     struct backend *be;
     struct encoder *encoder;
-    const struct encoder_limits limits = {MAX_LEN, 1, MAX_LEN};
+    const struct encoder_limits limits = {MAX_LEN, 1, MAX_LEN, 0};
     assert_int_equal(reference_backend_create(&be, NULL), STATUS_OK);
     assert_int_equal(encoder_create(&encoder, be, &m->cfg, &m->weights, &limits, NULL), STATUS_OK);
     for (int i = 0; i < n; i++) {
@@ -148,8 +163,8 @@ static void check_metrics(const struct metrics *m, const struct text *texts, int
         n_batches += m->batches[i];
     }
     for (int i = 0; i < POLICY_MAX_BUCKETS; i++) {
-        n_jobs += m->bucket_jobs[i];
-        n_waits += m->bucket_wait[i].count;
+        n_jobs += m->buckets[i].jobs;
+        n_waits += m->buckets[i].wait.count;
     }
     for (int i = 0; i < N_OP_KINDS; i++) {
         op_ns += m->op_ns[i];
@@ -300,11 +315,59 @@ static void one_bad_row_is_one_failed_job(void **state) {
     rig_close(&r);
     model_close(&m);
 }
+
+/* A device on which a short text comes in as soon as a long one's pass has begun. */
+static struct rig *rig_under_load;
+static struct text *short_text;
+static void submit_and_add(struct backend *be, int slot, program_fn *program, const void *arg) {
+    if (slot == 0 && short_text) {
+        struct text *t = short_text;
+        short_text = NULL;
+        submit(rig_under_load->batcher, t, 1);
+    }
+    reference_fn->batch_submit(be, slot, program, arg);
+}
+static void check_interrupted(bool interrupt) {
+    struct text texts[2];
+    struct model m;
+    struct rig r;
+    struct backend_fn fn = faulty_table();
+    fn.batch_submit = submit_and_add;
+    model_open(&m);
+    rig_open_with(&r, BATCH_PACKED, interrupt);
+    for (int i = 0; i < 2; i++) {
+        text_make(&texts[i], &m.cfg);
+        texts[i].job.n_tokens = i ? 4 : MAX_LEN;
+        memset(texts[i].types, 0, sizeof(texts[i].types));
+        memset(texts[i].ids, 0, sizeof(texts[i].ids));
+    }
+    run_alone(texts, 2, &m);
+    rig_under_load = &r, short_text = &texts[1];
+    submit(r.batcher, &texts[0], 1);
+    rig_add_worker(&r, &m, &fn);
+    wait_for_done(2);
+    const struct job *outer = &texts[0].job, *inner = &texts[1].job;
+    assert_true(largest_difference(texts, 2, m.cfg.n_labels) == 0);
+    assert_true(outer->ride.batch_id == 1 && inner->ride.batch_id == 2);
+    assert_true(outer->ride.n_jobs == 1 && inner->ride.n_jobs == 1);
+    assert_int_equal(inner->done_ns < outer->done_ns, interrupt);
+    assert_int_equal(inner->infer_ns < outer->done_ns, interrupt);
+    assert_int_equal(r.metrics->batches[RELEASE_URGENT], interrupt);
+    assert_int_equal(r.metrics->jobs_done, 2);
+    rig_close(&r);
+    model_close(&m);
+}
+static void an_urgent_text_passes_a_long_one(void **state) {
+    check_interrupted(true);
+    check_interrupted(false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mates_do_not_change_an_answer),
         cmocka_unit_test(a_failing_device_is_told_and_goes_on),
         cmocka_unit_test(one_bad_row_is_one_failed_job),
+        cmocka_unit_test(an_urgent_text_passes_a_long_one),
     };
     log_set_level(LOG_OFF);
     return cmocka_run_group_tests(tests, NULL, NULL);

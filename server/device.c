@@ -1,0 +1,117 @@
+/* device.c - makes backends and encoders, and runs them over sequences of one token.
+ * What a pass computes does not depend on the token, so any will do; the time hardly does. A probe
+ * is made once and used for many passes, so that the passes alone are timed. */
+#include "server/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/timing.h"
+#include "kernels/backend.h"
+#include "server/cores.h"
+
+struct probe {
+    struct batch_limits limits;
+    int max_seq_len;
+    int32_t *zeros;         // [max_rows]: ids and types
+    int32_t *starts, *lens; // [max_jobs + 1], [max_jobs]
+    float *logits;          // [max_jobs, n_labels]
+};
+
+enum status device_create_backend(struct backend **out, const struct config *cfg, int n_lanes,
+                                  int first_core, struct error *err) {
+    if (!strcmp(cfg->compute.device, "reference")) {
+        return reference_backend_create(out, err);
+    }
+    const struct cpu_options opt = {
+        .n_lanes = n_lanes,
+        .first_core = first_core,
+        .isa = *cfg->compute.isa ? cfg->compute.isa : NULL,
+        .precision = cfg->compute.precision,
+    };
+    const enum status s = cpu_backend_create(out, &opt, err);
+    return s ? error_prefix(err, s, "settings of compute") : STATUS_OK;
+}
+
+enum status device_open(struct device *out, const struct device_plan *plan, int index,
+                        struct split split, struct error *err) {
+    struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs, plan->max_seq_len,
+                                    .slot = 0};
+    const bool pin = plan->cfg->compute.pin && cores_are_ours(split.n_workers * split.n_threads);
+    struct device d = {.be = NULL};
+    enum status s = device_create_backend(&d.be, plan->cfg, split.n_threads,
+                                          pin ? index * split.n_threads : -1, err);
+    s = s ? s : encoder_create(&d.encoder, d.be, plan->model, plan->weights, &limits, err);
+    limits.slot = 1;
+    s = s ? s : encoder_create(&d.urgent, d.be, plan->model, plan->weights, &limits, err);
+    if (s) {
+        device_close(&d);
+        return s;
+    }
+    *out = d;
+    return STATUS_OK;
+}
+void device_close(struct device *d) {
+    encoder_destroy(d->encoder);
+    encoder_destroy(d->urgent);
+    backend_destroy(d->be);
+    memset(d, 0, sizeof(*d));
+}
+
+struct probe *probe_create(const struct device_plan *plan) {
+    struct probe *p = xcalloc(1, sizeof(*p));
+    const size_t n_jobs = (size_t)plan->batch.max_jobs;
+    p->limits = plan->batch;
+    p->max_seq_len = plan->max_seq_len;
+    p->zeros = xcalloc((size_t)plan->batch.max_rows, sizeof(*p->zeros));
+    p->starts = xcalloc(n_jobs + 1, sizeof(*p->starts));
+    p->lens = xcalloc(n_jobs, sizeof(*p->lens));
+    p->logits = xcalloc(n_jobs * (size_t)plan->model->n_labels, sizeof(*p->logits));
+    return p;
+}
+void probe_destroy(struct probe *p) {
+    if (p) {
+        free(p->zeros), free(p->starts), free(p->lens), free(p->logits);
+        free(p);
+    }
+}
+
+static int min_int(int a, int b) {
+    return a < b ? a : b;
+}
+static struct token_batch make_batch(struct probe *p, const int *lens, int n_seqs) {
+    struct token_batch b = {.token_ids = p->zeros,
+                            .token_type_ids = p->zeros,
+                            .cu_seqlens = p->starts,
+                            .seq_lens = p->lens};
+    while (b.n_seqs < min_int(n_seqs, p->limits.max_jobs) && b.n_rows < p->limits.max_rows) {
+        const int len =
+            min_int(min_int(lens[b.n_seqs], p->max_seq_len), p->limits.max_rows - b.n_rows);
+        p->lens[b.n_seqs++] = len;
+        b.n_rows += len;
+        p->starts[b.n_seqs] = b.n_rows;
+        b.max_seq_len = len > b.max_seq_len ? len : b.max_seq_len;
+    }
+    return b;
+}
+static int64_t thread_cpu_ns(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+enum status probe_run(struct probe *p, const struct device *d, const int *lens, int n_seqs,
+                      struct probe_pass *out, struct error *err) {
+    const struct token_batch batch = make_batch(p, lens, n_seqs);
+    const int64_t start_ns = time_now_ns(), cpu_ns = thread_cpu_ns();
+    const enum status s = encoder_forward(d->encoder, p->logits, &batch, NULL, err);
+    *out = (struct probe_pass){cost_shape_of(&batch), time_now_ns() - start_ns,
+                               thread_cpu_ns() - cpu_ns};
+    return s;
+}
+enum status probe_warm_up(struct probe *p, const struct device *d, struct error *err) {
+    static const int a_short[] = {8}, mixed[] = {16, 80, 32};
+    struct probe_pass unused;
+    const enum status s = probe_run(p, d, a_short, 1, &unused, err);
+    return s ? s : probe_run(p, d, mixed, (int)N_ITEMS(mixed), &unused, err);
+}

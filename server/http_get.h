@@ -1,0 +1,13 @@
+/* http_get.h - asks a Berth server for one of its own pages. For commands, not for the server: it
+ * waits, at most some seconds. */
+#ifndef BERTH_SERVER_HTTP_GET_H
+#define BERTH_SERVER_HTTP_GET_H
+#include "base/status.h"
+#include <stddef.h>
+
+/* GET `path` of http://HOST[:PORT]; secret: sent as a bearer token, NULL: none. The caller frees
+ * *body, which ends in a NUL that *len does not count. Errors: STATUS_INVALID: the URL; STATUS_IO:
+ * no connection, no HTTP, a status other than 200 (named, with what the server said). */
+MUST_CHECK enum status http_get(char **body, size_t *len, const char *url, const char *path,
+                                const char *secret, struct error *err);
+#endif

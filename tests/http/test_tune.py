@@ -1,0 +1,306 @@
+"""`berth tune` and what it eats: recorded traces, /debug/lengths; what it says of loads that are odd."""
+
+import json
+import re
+import threading
+import http.server
+
+import pytest
+from test_cli import BASE, berth, refused
+from wire import get, post
+
+COST = ("--cost", "400,110,0.045")
+SMALL = (*COST, "--lengths", "chat", "--rate", "150", "--count", "400")
+
+
+def tune(*arguments):
+    result = berth("tune", *arguments)
+    assert (result.returncode, result.stderr) == (0, b""), result.stderr.decode()
+    return result.stdout.decode()
+
+
+def settings(path):
+    return json.loads(re.sub(r"(?m)^//.*$", "", path.read_text()))["batching"]
+
+
+def rows(out):
+    """The table's lines by name, as numbers; of classes without inputs nothing."""
+    found = re.findall(r"(?m)^(before|proposal|as configured|padded FIFO|padded DP|packed FIFO) +([0-9.%\- ]+)$", out)
+    return {name: [float(x.rstrip("%")) for x in text.split() if x != "-"] for name, text in found}
+
+
+def p99(row):
+    return row[-4]
+
+
+def trace_of(path, lines):
+    path.write_text("at_ms,tokens,priority,key\n" + "".join(f"{at:.3f},{n},normal,0\n" for at, n in lines))
+    return path
+
+
+# the proposal
+
+
+@pytest.mark.parametrize("mode", ["bucketed", "packed", "padded"])
+def test_settings_read_back(tmp_path, mode):
+    file = tmp_path / "tuned.jsonc"
+    out = tune(*SMALL, "--mode", mode, "--out", file)
+    assert str(file) in out
+    own = settings(file)
+    assert own["mode"] == mode
+    printed = json.loads(berth("serve", "--config", file, "--print-config").stdout)["batching"]
+    assert {key: printed[key] for key in own} == own
+    assert berth("serve", BASE, "--config", file, "--check-config").stdout == b"OK\n"
+    assert ("buckets" in own) == (mode != "padded")
+    before, proposal = rows(out)["before"], rows(out)["proposal"]
+    assert before == proposal or p99(proposal) < p99(before) or proposal[-3] > before[-3]
+    # what is written is what was tried: the same load with these settings gives the proposal's line
+    again = rows(tune(*SMALL, "--config", file, "--simulate"))["as configured"]
+    assert again == proposal
+
+
+def test_same_words_same_answer():
+    assert tune(*SMALL, "--mode", "bucketed") == tune(*SMALL, "--mode", "bucketed")
+    assert tune(*SMALL, "--simulate", "--seed", "2") != tune(*SMALL, "--simulate", "--seed", "3")
+
+
+def test_settings_on_standard_output(tmp_path):
+    out = tune(*SMALL)
+    file = tmp_path / "copied.jsonc"
+    file.write_text(out[out.index("// Proposed by berth tune"):])
+    assert berth("serve", "--config", file, "--check-config").stdout == b"OK\n"
+
+
+def test_simulate_compares_schedulers():
+    table = rows(tune(*SMALL, "--simulate"))
+    assert set(table) == {"padded FIFO", "padded DP", "packed FIFO", "as configured"}
+    assert table["padded FIFO"][-2] > 0 and table["packed FIFO"][-2] == 0  # padding
+
+
+def test_slo_that_can_be_held_and_one_that_cannot():
+    easy = tune(*SMALL, "--slo", "p99=2s")
+    assert "cannot be held" not in easy
+    hard = tune(*SMALL, "--slo", "p99=0.001ms")
+    assert re.search(r"p99=0.001ms cannot be held.*The nearest: p99 [0-9.]+ ms", hard)
+    assert re.search(r"--slo p99=\d+ms", hard)
+
+
+def test_more_load_than_can_be_served():
+    out = tune(*COST, "--lengths", "documents", "--rate", "1000", "--count", "400")
+    assert re.search(r"The load, [0-9.]+/s, is more than the [0-9.]+/s that can be served", out)
+
+
+# loads
+
+
+def test_odd_traces(tmp_path):
+    one = trace_of(tmp_path / "one.csv", [(0, 12)])
+    out = tune(*COST, "--trace", one)
+    assert "1 arrivals" in out and rows(out)["before"][-4] > 0
+    out = tune(*COST, "--trace", one, "--mode", "bucketed", "--out", tmp_path / "one.jsonc")
+    assert [b["up_to"] for b in settings(tmp_path / "one.jsonc")["buckets"]][-1] == 512
+    same = trace_of(tmp_path / "same.csv", [(0, 12)] * 50)  # all at once: no rate
+    assert "50 arrivals" in tune(*COST, "--trace", same)
+    empty = trace_of(tmp_path / "empty.csv", [])
+    assert "no arrivals" in refused_run(*COST, "--trace", empty)
+    (tmp_path / "bad.csv").write_text("at_ms,tokens\n1,2\n0.5,3\n")
+    assert "bad.csv:3" in refused_run(*COST, "--trace", tmp_path / "bad.csv")
+    assert "none.csv" in refused_run(*COST, "--trace", tmp_path / "none.csv")
+
+
+def refused_run(*arguments):
+    """Refused for what was read, not for a word; on one line."""
+    result = berth("tune", *arguments)
+    assert result.returncode == 1
+    err = result.stderr.decode()
+    assert re.fullmatch(r"berth: tune: [^\n]+\n", err), err
+    return err
+
+
+def test_longer_than_the_limit(tmp_path):
+    trace = trace_of(tmp_path / "long.csv", [(i * 20, 600 if i % 4 == 0 else 10) for i in range(100)])
+    assert "25 of them are longer than 512 tokens and cut" in tune(*COST, "--trace", trace)
+    out = tune(*COST, "--trace", trace, "--auto_truncate=false")
+    assert "25 longer than 512 tokens are left out" in out
+    trace = trace_of(tmp_path / "longer.csv", [(0, 600)])
+    assert "refuse them all" in refused_run(*COST, "--trace", trace, "--auto_truncate=false")
+    # MODEL_DIR's own limit, 64 here, counts
+    out = tune(BASE, *COST, "--lengths", "chat", "--rate", "100", "--count", "200", "--out", tmp_path / "t.jsonc")
+    assert "1 to 32 tokens" in out and "33 to 64 tokens" in out
+
+
+def test_more_buckets_than_lengths(tmp_path):
+    (tmp_path / "lengths").write_text("10\n20\n")
+    out = tune(*COST, "--lengths", tmp_path / "lengths", "--rate", "100", "--count", "300", "--mode", "bucketed", "--out",
+               tmp_path / "t.jsonc")
+    bounds = [b["up_to"] for b in settings(tmp_path / "t.jsonc")["buckets"]]
+    assert bounds[-1] == 512 and set(bounds) <= {10, 20, 512}, out
+
+
+def test_lengths_of_a_file(tmp_path):
+    file = tmp_path / "lengths.json"
+    file.write_text('{"inputs_per_s": 50, "lengths": {"10": 3, "200": 1}}')
+    assert "200 poisson arrivals at 50/s" in tune(*COST, "--lengths", file, "--count", "200", "--simulate")
+    out = tune(*COST, "--lengths", file, "--rate", "70", "--arrivals", "bursts", "--count", "200", "--simulate")
+    assert "200 bursts arrivals at 70/s" in out
+    file.write_text('{"lengths": {"10": 3, "x": 1}}')
+    assert 'lengths["x"]' in refused_run(*COST, "--lengths", file, "--rate", "5")
+    file.write_text("10\nten\n")
+    assert "lengths.json:2" in refused_run(*COST, "--lengths", file, "--rate", "5")
+    assert "--rate" in refused_run(*COST, "--lengths", "chat")
+    assert "bimodal" in refused_run(*COST, "--lengths", "caht", "--rate", "5")
+
+
+# words
+
+
+@pytest.mark.parametrize("words, why", [
+    ((), "no load"),
+    (("--trace", "a", "--lengths", "chat"), "two loads"),
+    (("--trace", "a", "--rate", "5"), "--lengths"),
+    (("--lengths", "chat", "--rate", "5"), "MODEL_DIR"),
+    ((*COST, "--lengths", "chat", "--rate", "0"), "--rate"),
+    ((*COST, "--lengths", "chat", "--rate", "nan"), "--rate"),
+    ((*COST, "--lengths", "chat", "--rate", "-1"), "--rate"),
+    ((*COST, "--lengths", "chat", "--rate", "5", "--count", "5.5"), "an integer"),
+    ((*COST, "--lengths", "chat", "--rate", "5", "--arrivals", "even"), "poisson"),
+    ((*COST, "--lengths", "chat", "--rate", "5", "--slo", "p95=5ms"), "p99=50ms"),
+    ((*COST, "--lengths", "chat", "--rate", "5", "--slo", "p99=5"), "p99=50ms"),
+    ((*COST, "--lengths", "chat", "--rate", "5", "--slo", "p99=0ms"), "p99=50ms"),
+    (("--cost", "1,2", "--lengths", "chat", "--rate", "5"), "A,B,C"),
+    (("--cost", "1,2,3,4", "--lengths", "chat", "--rate", "5"), "A,B,C"),
+    (("--cost", "0,0,0", "--lengths", "chat", "--rate", "5"), "A,B,C"),
+    (("--cost", "a,b,c", "--lengths", "chat", "--rate", "5"), "A,B,C"),
+    (("--trcae", "a"), "--trace"),
+    ((*SMALL, "DIR", "another"), "too many"),
+])
+def test_wrong_words(words, why):
+    assert why in refused(2, "tune", *words)
+
+
+def test_nothing_to_tune():
+    assert "mode none" in refused_run(*SMALL, "--mode", "none")
+    assert "--out: /no/such/dir/x" in refused_run(*SMALL, "--out", "/no/such/dir/x")
+
+
+def test_help_names_its_options():
+    out = berth("tune", "--help").stdout.decode()
+    for option in ("--trace FILE", "--lengths FILE|NAME", "--slo p99=TIME", "--simulate\n", "--batching.mode"):
+        assert option in out
+    assert "usage: berth tune [MODEL_DIR]" in out
+
+
+# what the server records
+
+
+def predict(server, text):
+    return server.ask(post("/predict", json.dumps({"inputs": text}).encode()))
+
+
+def test_debug_lengths(start_berth):
+    server = start_berth()
+    assert server.ask(get("/debug/lengths")).json()["lengths"] == {}
+    for text in ("good", "good", "a good film", [["good"], ["a good film"]]):
+        assert predict(server, text).status == 200
+    told = server.ask(get("/debug/lengths")).json()
+    assert told["lengths"] == {"3": 3, "5": 2}
+    assert (told["inputs"], told["tokens"]) == (5, 19)
+    assert told["inputs_per_s"] > 0 and (told["recorded"], told["not_recorded"]) == (0, 0)
+
+
+def test_record_and_tune(start_berth, tmp_path):
+    trace = tmp_path / "trace.csv"
+    server = start_berth("--record", trace)
+    for i in range(40):
+        assert predict(server, "good " * (1 + i % 7)).status == 200
+    server.terminate()
+    server.finish()
+    [stop] = [e for e in server.events() if e["event"] == "record_stop"]
+    assert (stop["arrivals"], stop["dropped"]) == (40, 0)
+    header, *lines = trace.read_text().splitlines()
+    assert header == "at_ms,tokens,priority,key"
+    assert [int(line.split(",")[1]) for line in lines] == [3 + i % 7 for i in range(40)]
+    assert "good" not in trace.read_text()
+    times = [float(line.split(",")[0]) for line in lines]
+    assert times[0] == 0 and times == sorted(times)
+    # the model itself is measured, when no cost is given
+    out = tune(BASE, "--trace", trace, "--mode", "bucketed", "--out", tmp_path / "tuned.jsonc")
+    assert "40 arrivals" in out and "measured: base" in out
+    assert berth("serve", BASE, "--config", tmp_path / "tuned.jsonc", "--check-config").returncode == 0
+    tuned = start_berth("--config", tmp_path / "tuned.jsonc")
+    assert predict(tuned, "good").status == 200
+
+
+def test_record_has_a_limit(start_berth, tmp_path):
+    trace = tmp_path / "trace.csv"
+    server = start_berth("--record", trace, "--record_max_bytes", "4096")
+    for _ in range(12):
+        assert predict(server, [["good"]] * 32).status == 200
+    server.terminate()
+    server.finish()
+    assert trace.stat().st_size <= 4096
+    [full] = [e for e in server.events() if e["event"] == "record_full"]
+    [stop] = [e for e in server.events() if e["event"] == "record_stop"]
+    assert stop["arrivals"] == full["arrivals"] and stop["arrivals"] + stop["dropped"] == 12 * 32
+    assert f"{stop['arrivals']} arrivals" in tune(*COST, "--trace", trace, "--simulate")
+
+
+def test_record_where_nothing_can_be_written(tmp_path):
+    result = berth("serve", BASE, "--port", "0", "--record", tmp_path / "none" / "trace.csv")
+    assert result.returncode == 1
+    assert "batching.record" in result.stderr.decode().splitlines()[-1]
+
+
+# a running server
+
+
+class Told(http.server.BaseHTTPRequestHandler):
+    pages = {"/info": {"max_input_length": 128, "berth": {"workers": 2}},
+             "/debug/cost": {"coefficients": {"batch_ns": 4e5, "row_ns": 1.1e5, "token_pair_ns": 45}},
+             "/debug/lengths": {"inputs_per_s": 40, "lengths": {"10": 9, "100": 1}}}
+    seen = []
+
+    def do_GET(self):
+        self.seen.append(self.headers.get("Authorization"))
+        body = json.dumps(self.pages.get(self.path, {"error": "no such page"})).encode()
+        self.send_response(200 if self.path in self.pages else 404)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def told():
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Told) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_url_gives_cost_and_load(told, monkeypatch):
+    monkeypatch.setenv("BERTH_ADMIN_KEY", "open-sesame")
+    Told.seen.clear()
+    out = tune("--url", told, "--count", "300", "--simulate")
+    assert "400.0 us + 110.000 us a row + 0.04500 us" in out and f"learnt by {told}" in out
+    assert "300 poisson arrivals at 40/s" in out and "2 workers" in out and "33 to 128 tokens" in out
+    assert set(Told.seen) == {"Bearer open-sesame"}
+
+
+def test_url_of_berth_itself(start_berth):
+    server = start_berth()
+    for text in ("good", "a good film"):
+        assert predict(server, text).status == 200
+    out = tune("--url", f"http://127.0.0.1:{server.port}", "--rate", "50", "--count", "200", "--simulate")
+    assert "learnt by" in out and "200 poisson arrivals at 50/s" in out and "33 to 64 tokens" in out
+
+
+def test_url_that_does_not_help(told, start_berth, monkeypatch):
+    monkeypatch.setitem(Told.pages, "/info", {"x": 1})
+    assert "is this a Berth server?" in refused_run("--url", told, "--simulate")
+    monkeypatch.delitem(Told.pages, "/info")
+    assert "status 404" in refused_run("--url", told, "--simulate")
+    assert "http://" in refused_run("--url", "localhost:1", "--simulate")
+    assert "without a path" in refused_run("--url", told + "/x", "--simulate")
+    assert "refused" in refused_run("--url", "http://127.0.0.1:1", "--simulate")
