@@ -162,13 +162,20 @@ static void load_layer(struct loader *ld, struct layer_weights *w, int i) {
     load_norm(ld, &w->output_norm, layer_name(name, i, "output.LayerNorm"));
 }
 
+/* In fp32 in every precision: a row a sequence costs nothing, and the logits come from it. */
+static void load_head(struct loader *ld, struct linear_weight **out, const char *name, int n) {
+    struct linear_part part = find_part(ld, name, n, ld->cfg->hidden);
+    part.exact = true;
+    make_linear(ld, out, &part, 1);
+}
+
 static void load_all(struct loader *ld, struct model_weights *w) {
     load_embedding(ld, &w->embedding);
     for (int i = 0; i < w->n_layers; i++) {
         load_layer(ld, &w->layers[i], i);
     }
-    load_linear(ld, &w->head.dense, "pooler.dense", ld->cfg->hidden, ld->cfg->hidden);
-    load_linear(ld, &w->head.classifier, "classifier", ld->cfg->n_labels, ld->cfg->hidden);
+    load_head(ld, &w->head.dense, "pooler.dense", ld->cfg->hidden);
+    load_head(ld, &w->head.classifier, "classifier", ld->cfg->n_labels);
 }
 
 enum status model_weights_load(struct model_weights *out, struct backend *be,
