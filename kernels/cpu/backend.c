@@ -57,8 +57,8 @@ static void tensor_destroy(struct backend *be, struct tensor *t) {
     memset(t, 0, sizeof(*t));
 }
 
-/* Room for m rows of k values packed: in fp32, the most words that any precision needs, but for what
- * fills up rows and blocks. */
+/* Room for m rows of k values packed: in fp32, the most words that any precision needs, but for
+ * what fills up rows and blocks. */
 static size_t packed_room(size_t m, size_t k) {
     const size_t rows = m + GEMM_MAX_PAD, blocks = k / GEMM_KC + 1;
     return rows * (k + blocks * (GEMM_MAX_PAD / 4 + 2 * GEMM_MAX_GROUPS)) + GEMM_SLACK;
@@ -221,8 +221,8 @@ static void make_lanes(struct cpu_backend *cpu, int n_lanes) {
  * vectors it is no faster than fp32 by much. */
 static void choose_kernels(struct cpu_backend *cpu, const struct cpu_level *level,
                            enum precision precision) {
-    const bool bfloat = precision == PRECISION_BFLOAT16 ||
-                        (precision == PRECISION_AUTO && level->has_tiles);
+    const bool bfloat =
+        precision == PRECISION_BFLOAT16 || (precision == PRECISION_AUTO && level->has_tiles);
     cpu->isa = level->isa;
     cpu->gemm = level->isa->gemm;
     if (precision == PRECISION_INT8) {

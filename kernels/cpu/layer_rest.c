@@ -34,8 +34,8 @@ static bool packs_result(const struct linear_weight *first, const struct linear_
 static void panel_ffn(struct cpu_lane *ln, const struct layer_weights *w, float *y, int64_t ldy,
                       const float *x, int64_t ldx, int m) {
     const bool direct = packs_result(w->intermediate, w->output);
-    struct gemm up = whole_gemm(w->intermediate, ln->packed, direct ? ln->chunk : ln->rows, GEMM_KC,
-                                m);
+    struct gemm up =
+        whole_gemm(w->intermediate, ln->packed, direct ? ln->chunk : ln->rows, GEMM_KC, m);
     struct gemm down = whole_gemm(w->output, ln->chunk, y, ldy, m);
     up.activation = w->activation, up.y_packed = direct;
     down.residual = x, down.ld_residual = ldx;
@@ -88,7 +88,8 @@ static void run_columns(struct cpu_lane *ln, struct gemm g, const struct share *
     cpu_mark(ln, OP_GEMM);
 }
 
-/* Both LayerNorms: all rows of y to the lane's own x, packed for what comes next (NULL: nothing). */
+/* Both LayerNorms: all rows of y to the lane's own x, packed for what comes next (NULL: nothing).
+ */
 static void normalize_own(struct cpu_lane *ln, const struct tensor *y, const struct norm_weight *w,
                           int m, const struct linear_weight *next) {
     ln->cpu->isa->layernorm(ln->residual, w->n, cpu_row(y, 0), y->stride, w, m);
@@ -114,7 +115,7 @@ static void columns_rest(struct cpu_lane *ln, const struct layer_buffers *b,
     up.activation = w->activation, up.y_packed = direct;
     run_columns(ln, up, sh);
     cpu_settle(ln); // also: every lane has read y
-    if (!direct) { // by every lane for itself: cheaper than a barrier more
+    if (!direct) {  // by every lane for itself: cheaper than a barrier more
         pack_all(ln, w->output, ffn, b->ffn.stride, m);
     }
     struct gemm down = whole_gemm(w->output, direct ? ffn : ln->packed, y, b->y.stride, m);

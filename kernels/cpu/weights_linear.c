@@ -1,10 +1,10 @@
 /* weights_linear.c - matrices of a checkpoint packed for the products of the backend's precision
- * (gemm.h), with scale and bias. Row by row of the checkpoint, so that no second copy of a matrix is
- * ever made.
- * int8: a column has a scale for each group of values, the largest being 127. Where pairs saturate
- * (maddubs adds two products of up to 255 * 127 in 16 bits), the scale is also as large as keeps two
- * neighbours of one sign within 128 together: 255 * 128 fits. Large weights seldom stand side by
- * side, so that costs half a bit, where keeping every weight to 7 bits would cost a whole one. */
+ * (gemm.h), with scale and bias. Row by row of the checkpoint, so that no second copy of a matrix
+ * is ever made. int8: a column has a scale for each group of values, the largest being 127. Where
+ * pairs saturate (maddubs adds two products of up to 255 * 127 in 16 bits), the scale is also as
+ * large as keeps two neighbours of one sign within 128 together: 255 * 128 fits. Large weights
+ * seldom stand side by side, so that costs half a bit, where keeping every weight to 7 bits would
+ * cost a whole one. */
 #include "kernels/convert.h"
 #include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
