@@ -179,9 +179,15 @@ static void load_layer(struct loader *ld, struct layer_weights *w, int i) {
     load_norm(ld, &w->output_norm, layer_name(name, i, "output.LayerNorm"));
 }
 
+/* In fp32 in every precision: a row a sequence costs nothing, and the logits come from it. */
+static void load_exact(struct loader *ld, struct linear_weight **out, const char *name, int n) {
+    struct linear_part part = find_part(ld, name, n, ld->cfg->hidden);
+    part.exact = true;
+    make_linear(ld, out, &part, 1);
+}
 static void load_head(struct loader *ld, struct head_weights *w) {
-    load_linear(ld, &w->dense, "pooler.dense", ld->cfg->hidden, ld->cfg->hidden);
-    load_linear(ld, &w->classifier, "classifier", ld->cfg->n_labels, ld->cfg->hidden);
+    load_exact(ld, &w->dense, "pooler.dense", ld->cfg->hidden);
+    load_exact(ld, &w->classifier, "classifier", ld->cfg->n_labels);
 }
 static void load_part(struct loader *ld, struct model_weights *w, int part) {
     if (part == 0) {

@@ -31,6 +31,11 @@ static const struct command commands[] = {
      "Writes a JSON object a text, in order: text, ids, tokens, offsets (UTF-8 bytes, start and\n"
      "end; 0, 0 for special tokens). A text that is refused gives {\"line\", \"error\"}.\n",
      cmd_tokenize, NULL, false, NULL, NULL},
+    {"models", "check MODEL_DIR", "compare a precision with float32 on texts of yours",
+     "Classifies the texts twice, in float32 and in --precision (int8 when it is float32), and\n"
+     "prints how many get the same label, how far scores and logits are apart and, with labels,\n"
+     "both accuracies. Exit code 1 when that is less than the options below ask for.\n",
+     cmd_models, &models_options, false, NULL, NULL},
     {"tune", "[MODEL_DIR]", "find buckets, budgets and waits for a load",
      "Reads lengths and arrivals (a trace that the server recorded, or lengths and a rate), tries\n"
      "configurations by simulation with the model's cost table, prints what the present one and\n"
@@ -48,7 +53,7 @@ static const struct command commands[] = {
      "none. docs/BENCH.md has an example.\n",
      NULL, NULL, true, cmd_bench, bench_print_options},
 };
-static const char *const words[] = {"serve",   "classify", "tokenize", "tune",
+static const char *const words[] = {"serve",   "classify", "tokenize", "models", "tune",
                                     "profile", "bench",    "help",     "version"};
 
 static void print_usage(FILE *out) {
@@ -170,6 +175,16 @@ static int run_command(const struct command *c, int argc, char **argv) {
     free(given);
     return code;
 }
+/* The one command of two words. */
+static int run_models(const struct command *c, int argc, char **argv) {
+    const bool has_word = argc > 0 && argv[0][0] != '-';
+    if (!has_word || !strcmp(argv[0], "check")) {
+        return run_command(c, argc - has_word, argv + has_word);
+    }
+    fprintf(stderr, "berth: models: unknown word \"%.60s\"; the nearest known one is \"check\"\n",
+            argv[0]);
+    return EXIT_USAGE;
+}
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
@@ -187,5 +202,8 @@ int main(int argc, char **argv) {
         return run_command(find_command("serve"), argc - 1, argv + 1);
     }
     const struct command *c = find_command(name);
+    if (c && c->run == cmd_models) {
+        return run_models(c, argc - 2, argv + 2);
+    }
     return c ? run_command(c, argc - 2, argv + 2) : unknown_command(name);
 }
