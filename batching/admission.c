@@ -8,6 +8,10 @@
 
 #include <assert.h>
 
+/* Of the wait, what may be added by those who come later and go first, by a device that is slower
+ * than it was, and by the answer's way: under overload the whole queue waits for as long as it may,
+ * and without that would be answered when it is just too late. */
+enum { SPARE_PART = 16 };
 static const double MOST_FACTOR = 4; // further off than that, the model is still learning
 static const double LONGEST_NS = INT64_C(1) << 60; // so that sums with it stay numbers
 
@@ -159,8 +163,9 @@ struct admission queues_admit(const struct queues *q, struct job *const *jobs, i
         a.status = STATUS_TOO_LONG;
         return a;
     }
-    a.finish_ns =
-        now_ns + queues_work_ns(q, ahead_ns(q, plan.key, plan.last_rank, plan.own_ns), now_ns);
+    const int64_t work_ns =
+        queues_work_ns(q, ahead_ns(q, plan.key, plan.last_rank, plan.own_ns), now_ns);
+    a.finish_ns = now_ns + work_ns + work_ns / SPARE_PART;
     if (is_full(q, n)) {
         a.status = STATUS_OVERLOADED;
         a.retry_after_ns = until_room_ns(q, n, now_ns);

@@ -28,7 +28,7 @@ struct cost_model *queues_cost(struct queues *q);
 /* What admission knows and says. */
 struct admission {
     enum status status;     // OK; STATUS_TOO_LONG; STATUS_OVERLOADED; STATUS_TIMEOUT: would be late
-    int64_t finish_ns;      // predicted, of the last of the jobs
+    int64_t finish_ns;      // predicted, of the last of the jobs, with some time to spare
     int64_t retry_after_ns; // when refused: until the queue is predicted to have room
 };
 /* Whether these jobs (of one request) can be taken: caps, and the predicted finish against the
