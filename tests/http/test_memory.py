@@ -1,5 +1,6 @@
 """Memory: nothing of ours is taken from the heap between accept and response, and what is resident stays bounded."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,7 +8,7 @@ import signal
 import pytest
 import servers
 from conftest import model_dir
-from wire import eventually, post
+from wire import eventually, get, post
 
 COUNTER = next((p for p in (servers.binary().parent / "tests" / "http").glob("libcount_malloc.so")), None)
 N_REQUESTS = 40
@@ -55,3 +56,21 @@ def test_a_request_allocates_nothing_of_ours(counted, body, profile):
     assert ours > 0  # the start was counted, so the counter counts
     assert ours_after == ours
     assert libs_after - libs >= N_REQUESTS  # libmicrohttpd's responses and their headers
+
+
+@pytest.mark.skipif("BERTH_WRAPPER" in os.environ, reason="under a wrapper it is not the server whose memory is read")
+def test_a_connection_that_is_kept_open_costs_little(start_slow):
+    """libmicrohttpd clears, and so makes resident, all of a connection's memory after each request."""
+    server, n_connections = start_slow(), 200
+
+    def resident_kib():
+        with open(f"/proc/{server.process.pid}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(server.connect()) for _ in range(n_connections)]
+        before = resident_kib()
+        for _ in range(2):
+            for connection in connections:
+                assert connection.send(get("/health")).read().status == 200
+        assert (resident_kib() - before) / n_connections < 100
