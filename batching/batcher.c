@@ -26,6 +26,8 @@ struct batcher {
     struct queues *queues;
     struct policy_config policy; // in force
     int n_free_workers;          // inside batcher_next()
+    batcher_look_fn *look;       // NULL: there is none
+    void *look_arg;
     int64_t last_batch_id, n_expired;
     bool closed;
     atomic_bool interrupts;    // policy.interrupt; this and the next are read without the lock
@@ -172,8 +174,24 @@ static bool expire(struct batcher *b, int64_t now_ns) {
     return true;
 }
 
+void batcher_set_look(struct batcher *b, batcher_look_fn *look, void *arg) {
+    pthread_mutex_lock(&b->lock);
+    b->look = look;
+    b->look_arg = arg;
+    pthread_mutex_unlock(&b->lock);
+}
+/* With the lock, which is not held meanwhile. */
+static void look(struct batcher *b) {
+    if (b->look && queues_n_jobs(b->queues) > 0) {
+        pthread_mutex_unlock(&b->lock);
+        b->look(b->look_arg); // never changes once there are jobs
+        pthread_mutex_lock(&b->lock);
+    }
+}
+
 /* With the lock: blocks until there is a decision to run, or until closed and empty. */
 static enum status choose(struct batcher *b, int worker, struct batch *out, struct decision *d) {
+    look(b);
     for (;;) {
         const int64_t now_ns = time_now_ns();
         if (expire(b, now_ns)) {

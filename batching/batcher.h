@@ -29,6 +29,11 @@ struct batch_limits batcher_batch_limits(const struct batcher *b);
  */
 MUST_CHECK enum status batcher_submit(struct batcher *b, struct job *const *jobs, int n,
                                       struct admission *why);
+/* Called by a worker that is about to choose among what waits, once a batch, without the lock: the
+ * last moment for batcher_cancel(). Set before the first job; it has to be callable until the
+ * workers have ended. */
+typedef void batcher_look_fn(void *arg);
+void batcher_set_look(struct batcher *b, batcher_look_fn *look, void *arg);
 /* Blocks until the policy says run, then fills `out` (a batch of this worker's own, reset here)
  * with packed rows. Jobs whose deadline has passed are never among them: they are done with
  * STATUS_TIMEOUT, on this thread, without the lock. STATUS_UNAVAILABLE: closed and empty, the

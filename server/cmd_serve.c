@@ -66,6 +66,9 @@ static enum status start_recorder(struct server *s, struct error *err) {
     s->context.recorder = s->recorder;
     return status;
 }
+static void look(void *arg) {
+    http_look(arg);
+}
 static enum status start(struct server *s, struct error *err) {
     const int64_t start_ns = time_now_ns();
     enum status status = signals_start(&s->signals, err);
@@ -94,6 +97,7 @@ static enum status start(struct server *s, struct error *err) {
     if (status) {
         return status;
     }
+    batcher_set_look(engine_batcher(s->engine), look, s->http);
     status = live_begin(s->context.live, s->engine, err);
     if (status) {
         return status;
@@ -115,7 +119,8 @@ static void serve_until_told(struct server *s) {
 }
 static void stop(struct server *s) {
     http_stop(s->http);
-    engine_close(s->engine);
+    engine_close(s->engine); // whose workers look at hang-ups
+    http_close(s->http);
     recorder_stop(s->recorder);
     live_destroy(s->context.live);
     keys_close(s->context.keys);

@@ -218,11 +218,19 @@ static enum status daemon_start(struct http *h, struct error *err) {
     return d->mhd ? STATUS_OK
                   : error_set(err, STATUS_IO, "http thread %d does not start", h->n_daemons);
 }
-static void close_all(struct http *h) {
+static void stop_daemons(struct http *h) {
     for (int i = 0; i < h->n_daemons; i++) {
         if (h->daemons[i].mhd) {
             MHD_stop_daemon(h->daemons[i].mhd);
         }
+        h->daemons[i].mhd = NULL;
+    }
+}
+void http_close(struct http *h) {
+    if (!h) {
+        return;
+    }
+    for (int i = 0; i < h->n_daemons; i++) {
         arena_finish(&h->daemons[i].scratch.arena);
     }
     watch_stop(h->watch);
@@ -250,11 +258,16 @@ enum status http_start(struct http **out, struct server_context *ctx, int *port,
         s = daemon_start(h, err);
     }
     if (s) {
-        close_all(h);
+        stop_daemons(h);
+        http_close(h);
         return s;
     }
     *out = h;
     return STATUS_OK;
+}
+
+void http_look(struct http *h) {
+    watch_look(h->watch);
 }
 
 static void sleep_ms(int ms) {
@@ -319,5 +332,5 @@ void http_stop(struct http *h) {
     if (!wait_idle(h, until_ns, false)) {
         refuse_the_rest(h);
     }
-    close_all(h);
+    stop_daemons(h);
 }

@@ -121,6 +121,12 @@ static void tell_hang_ups(struct watch *w) {
         e->fn(e->arg, gone ? WATCH_HANG_UP : WATCH_HALF_CLOSE);
     }
 }
+void watch_look(struct watch *w) {
+    if (!pthread_mutex_trylock(&w->lock)) {
+        tell_hang_ups(w);
+        pthread_mutex_unlock(&w->lock);
+    }
+}
 static void tell_deadlines(struct watch *w, int64_t now_ns) {
     while (w->n_entries > 0 && w->heap[0]->deadline_ns <= now_ns) {
         struct watch_entry *e = w->heap[0];

@@ -30,6 +30,9 @@ void watch_add(struct watch *w, struct watch_entry *e, int fd, int64_t deadline_
                void *arg);
 /* After it returns, fn is not running and will not be called. */
 void watch_remove(struct watch *w, struct watch_entry *e);
+/* Tells, on the caller's thread, hang-ups that the watch's own has not come to yet; not when it is
+ * about to. */
+void watch_look(struct watch *w);
 /* Tells every active entry WATCH_STOP, on the caller's thread. */
 void watch_tell_all(struct watch *w);
 #endif

@@ -248,6 +248,7 @@ int main(int argc, char **argv) {
     batcher.stopping = true;
     pthread_mutex_unlock(&batcher.lock);
     pthread_join(batcher.thread, NULL);
+    http_close(http);
     char text[COUNTER_BYTES];
     write_counters(text, &metrics);
     printf("%s\n", text);

@@ -156,6 +156,35 @@ static void cancel_takes_out_what_waits(void **state) {
     assert_true(batcher_cancel(b, &jobs[1]));
     end(b, &batch);
 }
+/* The one who is about to choose asks first who is still there. */
+struct leaver {
+    struct batcher *b;
+    struct job *job;
+    int n_looks;
+};
+static void leave(void *arg) {
+    struct leaver *l = arg;
+    l->n_looks++;
+    assert_int_equal(batcher_cancel(l->b, l->job), l->n_looks == 1); // the lock is not held
+}
+static void who_has_left_is_not_chosen(void **state) {
+    struct batch batch;
+    struct batcher *b = make(&config, &batch);
+    struct job jobs[3];
+    struct leaver leaver = {.b = b, .job = &jobs[1]};
+    batcher_set_look(b, leave, &leaver);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(submit_one(b, &jobs[i], 10), STATUS_OK);
+    }
+    assert_int_equal(batcher_next(b, 0, &batch), STATUS_OK);
+    assert_int_equal(leaver.n_looks, 1);
+    assert_int_equal(batch.n_jobs, 2);
+    assert_ptr_equal(batch.jobs[0], &jobs[0]);
+    assert_ptr_equal(batch.jobs[1], &jobs[2]);
+    batch_complete(&batch);
+    end(b, &batch);
+    assert_int_equal(leaver.n_looks, 1); // nobody waited
+}
 static void closed_means_no_more(void **state) {
     struct batcher_config cfg = config;
     cfg.queues.policy.buckets[0].max_wait_ns = 60 * NS_PER_S;
@@ -401,6 +430,7 @@ int main(void) {
         cmocka_unit_test(submit_takes_all_or_none),
         cmocka_unit_test(tokens_that_wait_are_capped),
         cmocka_unit_test(cancel_takes_out_what_waits),
+        cmocka_unit_test(who_has_left_is_not_chosen),
         cmocka_unit_test(closed_means_no_more),
         cmocka_unit_test(waits_as_long_as_told),
         cmocka_unit_test(limits_hold_the_largest_batch),

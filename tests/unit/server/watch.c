@@ -61,6 +61,26 @@ static void test_hang_up(void **state) {
     close(fds[0]);
     watch_stop(w);
 }
+/* Whoever comes first tells it, and once. */
+static void test_a_look_tells_hang_ups(void **state) {
+    struct watch *w = start(4);
+    struct seen s = {.clock = NULL};
+    int fds[2];
+    make_pair(fds);
+    watch_add(w, &s.entry, fds[0], 0, on_event, &s);
+    watch_look(w);
+    assert_int_equal(atomic_load(&s.n[WATCH_HANG_UP]), 0);
+    close(fds[1]);
+    for (int i = 0; i < PATIENCE_MS && !atomic_load(&s.n[WATCH_HANG_UP]); i++) {
+        watch_look(w);
+    }
+    sleep_ms(20);
+    watch_look(w);
+    assert_int_equal(atomic_load(&s.n[WATCH_HANG_UP]), 1);
+    watch_remove(w, &s.entry);
+    close(fds[0]);
+    watch_stop(w);
+}
 static void test_hang_up_before_the_watch_began(void **state) {
     struct watch *w = start(4);
     struct seen s = {.clock = NULL};
@@ -222,6 +242,7 @@ static void test_stop_takes_null_and_active_entries(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hang_up),
+        cmocka_unit_test(test_a_look_tells_hang_ups),
         cmocka_unit_test(test_hang_up_before_the_watch_began),
         cmocka_unit_test(test_half_close_then_hang_up),
         cmocka_unit_test(test_bytes_are_no_event),
