@@ -191,7 +191,7 @@ static void a_model_from_the_cache(void **state) {
     tuning_set(tuning, key, coef, COST_TERMS);
     assert_int_equal(sweep(&m, &d, split), COST_CACHE);
     assert_memory_equal(m.coef, coef, sizeof(coef));
-    static const double wrong[][COST_TERMS] = {{-1, 1, 1}, {0, 0, 0}, {1e300, 0, 0}};
+    static const double wrong[][COST_TERMS] = {{-1, 1, 1}, {0, 0, 0}, {1e300, 0, 0}, {0, 0, 15e3}};
     for (size_t i = 0; i < N_ITEMS(wrong); i++) {
         tuning_set(tuning, key, wrong[i], COST_TERMS);
         assert_int_equal(sweep(&m, &d, split), COST_SWEEP);
@@ -202,6 +202,52 @@ static void a_model_from_the_cache(void **state) {
     assert_int_equal(sweep(&m, &d, split), COST_NOTHING);
     assert_int_equal(cost_predict_ns(&m, (struct cost_shape){8, 64}), 0);
     device_close(&d);
+}
+/* What a loaded machine once gave: the second of two shapes was hit harder than the first. */
+static void nonsense_is_no_model(void **state) {
+    const int longest = 512;
+    const struct model_config m = {.hidden = 384, .intermediate = 1536};
+    static const double good[][COST_TERMS] = {
+        {414e3, 38e3, 27.5}, // two AVX-512 cores
+        {680e3, 99e3, 68},   // two AVX2 cores
+        {300e3, 4e3, 30},    // fast products
+        {900e3, 0, 0},       // all launch
+        {900e3, 0, 1},       {0, 100e3, 0},
+    };
+    static const double wrong[][COST_TERMS] = {{0, 0, 15e3}, {0, 0, 42e3},     {400e3, 1, 20},
+                                               {NAN, 1, 1},  {1, INFINITY, 1}, {0, -1, 5}};
+    for (size_t i = 0; i < N_ITEMS(good); i++) {
+        assert_null(sweep_fault(good[i], &m, longest));
+    }
+    for (size_t i = 0; i < N_ITEMS(wrong); i++) {
+        assert_non_null(sweep_fault(wrong[i], &m, longest));
+    }
+    const struct cost_sample samples[] = {{{8, 8 * 8}, 1000000}, {{16, 16 * 16}, 4000000}};
+    struct cost_model fitted;
+    cost_fit(&fitted, samples, 2);
+    assert_non_null(sweep_fault(fitted.coef, &m, longest));
+    sweep_fit_tied(&fitted, samples, 2, &m);
+    assert_null(sweep_fault(fitted.coef, &m, longest));
+    const int64_t long_ns = cost_predict_ns(&fitted, (struct cost_shape){512, 512 * 512});
+    assert_true(long_ns > 60 * NS_PER_MS && long_ns < 200 * NS_PER_MS); // 4 ms for 16: some 128
+}
+/* From times without a fault both fits are the same, near enough. */
+static void a_tied_fit_is_near_the_free_one(void **state) {
+    const struct model_config m = {.hidden = 384, .intermediate = 1536};
+    const int shapes[][2] = {{1, 8}, {1, 16}, {4, 16}, {1, 128}, {8, 32}, {1, 512}};
+    struct cost_sample samples[N_ITEMS(shapes)];
+    struct cost_model fitted;
+    for (size_t i = 0; i < N_ITEMS(shapes); i++) {
+        const int64_t rows = (int64_t)shapes[i][0] * shapes[i][1];
+        const struct cost_shape s = {rows, rows * shapes[i][1]};
+        samples[i] = (struct cost_sample){s, 400000 + 38000 * s.rows + 25 * s.sum_len2};
+    }
+    sweep_fit_tied(&fitted, samples, N_ITEMS(shapes), &m);
+    for (size_t i = 0; i < N_ITEMS(shapes); i++) {
+        const double ratio =
+            (double)cost_predict_ns(&fitted, samples[i].shape) / (double)samples[i].ns;
+        assert_true(ratio > 0.85 && ratio < 1.15);
+    }
 }
 static void keys_tell_what_they_depend_on(void **state) {
     char a[TUNING_MAX_KEY + 1], b[TUNING_MAX_KEY + 1];
@@ -266,6 +312,8 @@ int main(void) {
         ON_MODEL(a_split_from_the_cache),
         ON_MODEL(a_sweep_gives_a_model),
         ON_MODEL(a_model_from_the_cache),
+        cmocka_unit_test(nonsense_is_no_model),
+        cmocka_unit_test(a_tied_fit_is_near_the_free_one),
         ON_MODEL(keys_tell_what_they_depend_on),
         ON_MODEL(a_probe_keeps_to_the_plan),
         ON_MODEL(a_device_that_cannot_be_is_told),
