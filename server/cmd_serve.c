@@ -150,3 +150,27 @@ int cmd_serve(const struct options *opt) {
     }
     return status ? EXIT_FAULT : 0;
 }
+
+static enum status check(const struct config *cfg, struct error *err) {
+    struct keys *keys = NULL;
+    enum status s = STATUS_OK;
+    if (*cfg->auth.keys_file) {
+        s = keys_open(&keys, cfg->auth.keys_file, err);
+        keys_close(keys);
+    }
+    if (s) {
+        return error_prefix(err, s, "auth.keys_file");
+    }
+    return *cfg->model.dir ? engine_check(cfg, err) : STATUS_OK;
+}
+int cmd_serve_check(const struct options *opt) {
+    struct error err = {.text = ""};
+    json_init();
+    log_set_level(LOG_WARN);
+    if (check(&opt->cfg, &err)) {
+        fprintf(stderr, "berth: serve: %s\n", err.text);
+        return EXIT_FAULT;
+    }
+    puts("OK");
+    return 0;
+}

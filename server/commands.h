@@ -8,6 +8,7 @@
 enum { EXIT_FAULT = 1, EXIT_USAGE = 2 }; // something is wrong; the command line is
 
 int cmd_serve(const struct options *opt);
+int cmd_serve_check(const struct options *opt); // what --check-config says
 int cmd_classify(const struct options *opt);
 int cmd_tokenize(const struct options *opt);
 int cmd_models(const struct options *opt);

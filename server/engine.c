@@ -266,6 +266,14 @@ fail:
     engine_close(e);
     return s;
 }
+enum status engine_check(const struct config *cfg, struct error *err) {
+    struct engine *e = xcalloc(1, sizeof(*e));
+    struct policy_config policy;
+    enum status s = open_tokenizer_and_config(e, cfg, err);
+    s = s ? s : config_policy(&policy, cfg, e->info.max_input_tokens, err);
+    engine_close(e);
+    return s;
+}
 enum status engine_open(struct engine **out, const struct config *cfg, struct metrics *metrics,
                         struct error *err) {
     return open_all(out, cfg, metrics, true, err);

@@ -13,6 +13,9 @@ struct engine;
  * by stage (map, check, convert, tune, warm_up). Errors name file, field and expected value. */
 MUST_CHECK enum status engine_open(struct engine **out, const struct config *cfg,
                                    struct metrics *metrics, struct error *err);
+/* Whether these settings and this model would go together: reads the model's tokenizer and
+ * config.json, no weights. */
+MUST_CHECK enum status engine_check(const struct config *cfg, struct error *err);
 /* For a short life: what the tuning cache does not tell is not measured. */
 MUST_CHECK enum status engine_open_unmeasured(struct engine **out, const struct config *cfg,
                                               struct metrics *metrics, struct error *err);

@@ -95,7 +95,8 @@ static int print_command_help(const struct command *c) {
     }
     fputs("options (--key value or --key=value; of a key that is unique the last part is enough):\n"
           "  --config FILE\n      Read settings from FILE, JSON with comments; options go before.\n"
-          "  --check-config\n      Read and check the settings, say OK, and end.\n"
+          "  --check-config\n      Check the settings, the keys file, and against MODEL_DIR if "
+          "given; say OK, and end.\n"
           "  --print-config\n      Print the settings in force, as JSON, and end.\n"
           "  --help\n\n",
           stdout);
@@ -128,10 +129,20 @@ static int help(int argc, char **argv) {
     return c ? print_command_help(c) : unknown_command(argv[0]);
 }
 
+static int one_too_many(const struct command *c, const char *word) {
+    const bool is_value = !strcmp(word, "true") || !strcmp(word, "false");
+    fprintf(stderr, "berth: %s: \"%.60s\" is one word too many%s\n", c->name, word,
+            is_value ? "; what is true or false takes its value with =, like --interrupt=true"
+                     : "");
+    return EXIT_USAGE;
+}
 static int run(const struct command *c, const struct options *opt) {
     if (opt->print_config) {
         config_print(stdout, &opt->cfg);
         return 0;
+    }
+    if (opt->check_config && c->run == cmd_serve && opt->n_texts == 0) {
+        return cmd_serve_check(opt);
     }
     if (opt->check_config) {
         puts("OK");
@@ -143,8 +154,7 @@ static int run(const struct command *c, const struct options *opt) {
         return EXIT_USAGE;
     }
     if ((c->run == cmd_serve || c->run == cmd_profile || c->needs_no_model) && opt->n_texts > 0) {
-        fprintf(stderr, "berth: %s: \"%.60s\" is one word too many\n", c->name, opt->texts[0]);
-        return EXIT_USAGE;
+        return one_too_many(c, opt->texts[0]);
     }
     /* The lines of a load are of use to an operator, not between a command's results. */
     const bool is_quiet = c->run != cmd_serve && opt->cfg.log.level == LOG_INFO;

@@ -117,6 +117,23 @@ def test_check_config(tmp_path):
     assert berth("serve", "--config", tmp_path / "none", "--check-config").returncode == 1
 
 
+def test_check_config_reads_what_the_settings_name(tmp_path):
+    """What would keep the server from starting is told: the keys, and buckets that do not go with the model."""
+    file, keys = tmp_path / "berth.jsonc", tmp_path / "keys.json"
+    file.write_text('{"batching": {\n  "buckets": [{"up_to": 16}, {"up_to": 4096}]}}')
+    result = berth("serve", BASE, "--config", file, "--check-config")
+    assert result.returncode == 1 and result.stdout == b""
+    assert f"{file}:2: batching.buckets[1]" in result.stderr.decode() and "64" in result.stderr.decode()
+    assert berth("serve", "--config", file, "--check-config").returncode == 0  # without a model nobody knows
+    keys.write_text('{"keys": [\n  {"name": "web", "key": ""}]}')
+    keys.chmod(0o600)
+    result = berth("serve", "--auth.keys-file", keys, "--check-config")
+    assert result.returncode == 1 and f"auth.keys_file: {keys}:2: keys[0]: key:" in result.stderr.decode()
+    keys.write_text('{"keys": [{"name": "web", "key": "0123456789abcdef"}]}')
+    assert berth("serve", BASE, "--auth.keys-file", keys, "--check-config").stdout == b"OK\n"
+    assert "none" in refused(1, "serve", tmp_path / "none", "--check-config")
+
+
 def test_options_alone_are_the_servers(tmp_path):
     assert berth("--check-config", "--config", servers.ROOT / "deploy" / "berth.jsonc").stdout == b"OK\n"
     assert berth("--print-config", "--port", "9").stdout == berth("serve", "--port", "9", "--print-config").stdout
@@ -131,6 +148,7 @@ def test_wrong_words():
     assert "needs a value" in refused(2, "serve", BASE, "--port")
     assert "MODEL_DIR" in refused(2, "serve")
     assert "too many" in refused(2, "serve", BASE, "another")
+    assert "--interrupt=true" in refused(2, "serve", BASE, "--interrupt", "true")
 
 
 # classify and tokenize
