@@ -64,6 +64,7 @@ struct job {
     /* The batcher's own. */
     int64_t rank;            // ns, smallest first: policy_rank(); equal ranks go by `number`
     uint64_t number;         // of submission, from 1 on
+    bool follows;            // another of its request, after which it is ranked
     int64_t cost_ns;         // what it adds to a batch, by the cost model, when it was queued
     int64_t start_ns;        // a pass that begins later is too late for it; INT64_MAX: no deadline
     struct job *prev, *next; // in its bucket's queue

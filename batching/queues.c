@@ -11,7 +11,8 @@
 #include "base/timing.h"
 #include "batching/queues_internal.h"
 
-static const double FADING = 0.95;                     // of a batch's weight with each that follows
+static const double FADING = 0.95; // of a batch's weight with each that follows
+enum { HEAD_START_PARTS = 16 };
 static const int64_t LONGEST_JOB_NS = 3600 * NS_PER_S; // a model that knows better is wrong
 
 static enum status check_config(const struct queues_config *cfg, struct error *err) {
@@ -78,11 +79,22 @@ static void stand_in_line(struct queues *q, struct job *job) {
     q->n_key_jobs[policy_key_of(&q->cfg.policy, job)]++;
 }
 
+/* How far lists are: by rank, without the class of priority. */
+static void note_following(struct queues *q, const struct job *job) {
+    if (job->follows) {
+        q->following_ns = job->rank - q->cfg.policy.priority_ns[job->priority];
+    }
+}
+
 static void put_in(struct queues *q, struct job *job) {
     stand_in_line(q, job);
     if (job->start_ns != INT64_MAX) {
         due_heap_insert(&q->due, job);
     }
+    if (q->n_following == 0) {
+        note_following(q, job);
+    }
+    q->n_following += job->follows;
     q->n_jobs++;
     q->n_tokens += job->n_tokens;
     q->cost_ns += job->cost_ns;
@@ -93,6 +105,7 @@ static void take_out(struct queues *q, struct job *job) {
     job_order_remove(order_of(q, job), job);
     due_heap_remove(&q->due, job);
     q->n_key_jobs[policy_key_of(&q->cfg.policy, job)]--;
+    q->n_following -= job->follows;
     q->n_jobs--;
     q->n_tokens -= job->n_tokens;
     q->cost_ns -= job->cost_ns;
@@ -102,11 +115,24 @@ static int64_t min_ns(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* When lists came together, or the device is slower than was predicted, their jobs are served after
+ * the time they are ranked at, and whoever comes then would wait for all that is late. So he is
+ * ranked almost as early as what is being served; not quite, as ranks have to move on with time, a
+ * sixteenth as fast, or lists would never get their turn beside a steady load of others. */
+static int64_t head_start_ns(const struct queues *q, int64_t now_ns) {
+    if (q->n_following == 0 || q->following_ns >= now_ns || q->cfg.policy.mode == BATCH_PADDED) {
+        return 0;
+    }
+    const int64_t late_ns = now_ns - q->following_ns;
+    return late_ns - late_ns / HEAD_START_PARTS;
+}
+
 void queues_plan(const struct queues *q, struct job *job, int64_t behind_ns, int64_t now_ns) {
     job->queued_ns = now_ns;
     job->bucket = policy_bucket_of(&q->cfg.policy, job->n_tokens);
     job->cost_ns = min_ns(cost_job_ns(&q->cost, job->n_tokens), LONGEST_JOB_NS);
-    job->rank = policy_rank(&q->cfg.policy, job, behind_ns);
+    job->follows = behind_ns > 0;
+    job->rank = policy_rank(&q->cfg.policy, job, behind_ns) - head_start_ns(q, now_ns);
     job->start_ns = INT64_MAX;
     if (job->deadline_ns > 0) { // nothing was ahead of it: then only the clock says it is late
         const struct cost_shape alone = {job->n_tokens, (int64_t)job->n_tokens * job->n_tokens};
@@ -191,6 +217,7 @@ static void start(struct queues *q, struct running *r, const struct decision *d,
     for (int i = 0; i < d->n_jobs; i++) {
         r->jobs_cost_ns += chosen[i]->cost_ns;
         chosen[i]->chosen_ns = now_ns;
+        note_following(q, chosen[i]);
         take_out(q, chosen[i]);
     }
     settle_deficits(q, d, chosen);

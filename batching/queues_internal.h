@@ -23,6 +23,8 @@ struct queues {
     struct running (*running)[N_RUNS]; // [n_workers]
     int n_jobs;
     int64_t n_tokens, cost_ns; // of all that waits
+    int n_following;           // of those that wait: jobs ranked after another of their request
+    int64_t following_ns;      // the rank up to which such jobs have been served
     uint64_t last_number;
     bool went_first;              // policy_view's
     double took_ns, predicted_ns; // of the latest batches, fading: what a predicted ns really takes

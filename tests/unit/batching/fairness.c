@@ -150,6 +150,55 @@ static void a_list_does_not_hold_up_a_single_text(void **state) {
     }
     world_close(&w);
 }
+/* Lists that came at the same time are each ranked as if they were alone, and so are served late. A
+ * single text waits for a small part of that; and the lists end, under a load that is a little more
+ * than the device can do. */
+static int64_t longest_single_ns(int n_lists, int64_t every_ns, int n_singles, int64_t *lists_ns) {
+    enum { A_LIST = 250, MOST = 2000 };
+    static struct job *request[A_LIST], *singles[MOST];
+    const struct queues_config cfg = world_config(BATCH_PACKED);
+    struct job *chosen[WORLD_CHOSEN];
+    int64_t longest_ns = 0;
+    int n = 0;
+    assert_true(n_singles <= MOST);
+    world_open(&w, &cfg);
+    for (int k = 0; k < n_lists; k++) {
+        for (int i = 0; i < A_LIST; i++) {
+            request[i] = world_job(&w, 16);
+        }
+        queues_push_request(w.queues, request, A_LIST, w.now_ns);
+    }
+    const int64_t began_ns = w.now_ns;
+    while (w.n_done < w.n_jobs || n < n_singles) {
+        for (; n < n_singles && began_ns + n * every_ns <= w.now_ns; n++) {
+            singles[n] = world_job(&w, 16);
+            queues_push(w.queues, singles[n], began_ns + n * every_ns);
+        }
+        if (world_run(&w, chosen).kind != DECIDE_RUN) {
+            w.now_ns += NS_PER_MS;
+        }
+        *lists_ns = world_ends(&w, request[A_LIST - 1]) ? *lists_ns : w.now_ns - began_ns;
+    }
+    for (int i = 0; i < n_singles; i++) {
+        const int64_t ns = world_ends(&w, singles[i]) - singles[i]->queued_ns;
+        longest_ns = ns > longest_ns ? ns : longest_ns;
+    }
+    world_close(&w);
+    return longest_ns;
+}
+static void lists_together_do_not_hold_up_a_single_text(void **state) {
+    int64_t alone_ns = 0, beside_ns = 0, flooded_ns = 0;
+    longest_single_ns(4, NS_PER_S, 0, &alone_ns);
+    const int64_t longest_ns = longest_single_ns(4, 20 * NS_PER_MS, 40, &beside_ns);
+    longest_single_ns(4, 800000, 2000, &flooded_ns);
+    print_message("  lists alone %.0f ms, beside some %.0f, beside 1.1 x capacity %.0f; longest of "
+                  "the singles %.0f ms\n",
+                  (double)alone_ns / 1e6, (double)beside_ns / 1e6, (double)flooded_ns / 1e6,
+                  (double)longest_ns / 1e6);
+    assert_true(longest_ns < 250 * NS_PER_MS);
+    assert_true(beside_ns < alone_ns + alone_ns / 5);
+    assert_true(flooded_ns < 4 * alone_ns);
+}
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_with_work_share_by_weight),
@@ -157,6 +206,7 @@ int main(void) {
         cmocka_unit_test(a_flood_does_not_reach_the_neighbour),
         cmocka_unit_test(a_long_text_gets_its_turn),
         cmocka_unit_test(a_list_does_not_hold_up_a_single_text),
+        cmocka_unit_test(lists_together_do_not_hold_up_a_single_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
