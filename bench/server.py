@@ -11,7 +11,7 @@ import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BERTH = os.path.join(ROOT, "build-release", "berth")
-MODEL = os.path.join(ROOT, "build", "demo-model")
+MODEL = os.environ.get("BERTH_DEMO_MODEL") or os.path.join(ROOT, "build", "demo-model")
 READY_TIMEOUT_S, STOP_TIMEOUT_S = 30, 30
 SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.M)
 
@@ -25,11 +25,11 @@ def free_port():
 class Server:
     """with Server(["--mode", "packed"]) as server: server.get("/metrics")"""
 
-    def __init__(self, options, log_path=os.devnull):
+    def __init__(self, options, log_path=os.devnull, model=None):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = log_path
-        self.command = [BERTH, "serve", MODEL, "--port", str(self.port), *options]
+        self.command = [BERTH, "serve", model or MODEL, "--port", str(self.port), *options]
 
     def __enter__(self):
         with open(self.log_path, "ab") as log:
