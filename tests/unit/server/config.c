@@ -105,6 +105,14 @@ static void test_unknown_keys(void **state) {
            "buckets[1]", "\"upto\"", "up_to");
     REFUSE("{\"Server\": {}}", "\"Server\"", "\"server\""); // case counts
 }
+/* Of its own section, unless another's key is nearer by far. */
+static void test_nearest_key(void **state) {
+    assert_memory_equal(config_nearest("batching.bogus"), "batching.", strlen("batching."));
+    assert_string_equal(config_nearest("batching.max_batch_tokns"), "batching.max_batch_tokens");
+    assert_string_equal(config_nearest("server.max_batch_tokens"), "batching.max_batch_tokens");
+    assert_string_equal(config_nearest("batching.port"), "server.port");
+    assert_string_equal(config_nearest("prot"), "server.port");
+}
 static void test_wrong_values(void **state) {
     (void)state;
     REFUSE("{\"server\": {\n\"port\": 70000}}", "f.jsonc:2", "server.port", "70000", "0 to 65535");
@@ -393,25 +401,16 @@ static void test_help_has_every_key(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_unknown_keys),
-        cmocka_unit_test(test_wrong_values),
-        cmocka_unit_test(test_wrong_buckets),
-        cmocka_unit_test(test_syntax),
-        cmocka_unit_test(test_not_strict),
-        cmocka_unit_test(test_file),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_set_wrong),
-        cmocka_unit_test(test_last_parts_are_unique),
-        cmocka_unit_test(test_policy_default),
-        cmocka_unit_test(test_policy_own_buckets),
-        cmocka_unit_test(test_policy_times),
-        cmocka_unit_test(test_policy_modes),
-        cmocka_unit_test(test_check),
-        cmocka_unit_test(test_print_reads_back),
-        cmocka_unit_test(test_sample),
-        cmocka_unit_test(test_help_has_every_key),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_read),
+        cmocka_unit_test(test_unknown_keys),   cmocka_unit_test(test_nearest_key),
+        cmocka_unit_test(test_wrong_values),   cmocka_unit_test(test_wrong_buckets),
+        cmocka_unit_test(test_syntax),         cmocka_unit_test(test_not_strict),
+        cmocka_unit_test(test_file),           cmocka_unit_test(test_set),
+        cmocka_unit_test(test_set_wrong),      cmocka_unit_test(test_last_parts_are_unique),
+        cmocka_unit_test(test_policy_default), cmocka_unit_test(test_policy_own_buckets),
+        cmocka_unit_test(test_policy_times),   cmocka_unit_test(test_policy_modes),
+        cmocka_unit_test(test_check),          cmocka_unit_test(test_print_reads_back),
+        cmocka_unit_test(test_sample),         cmocka_unit_test(test_help_has_every_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
