@@ -36,7 +36,7 @@ from server import BERTH, MODEL, ROOT, Server, commit, machine
 DEADLINE_MS = 1000
 SHORT_SCALE, LEAST_S = 0.1, 4
 SHORT_TOKENS, LONG_TOKENS = 32, 256
-CAPACITY_CONNECTIONS, PROMPT_MS = 32, 50
+CAPACITY_CONNECTIONS, N_IMPATIENT, PROMPT_MS = 32, 128, 50
 FIFO = ["--rank_cost_factor", "0", "--max_batch_ms", "0"]
 INTERRUPT = ["--interrupt"]
 PADDED = ["--mode", "padded", "--padded_max_batch_requests", "32", "--padded_max_wait_ms", "5"]
@@ -203,8 +203,8 @@ def overload(args, results):
 
 
 def hang_ups(args, results):
-    """Closed loop of impatient clients: each second request is hung up on at a random moment of its wait."""
-    stop, counts, lock = threading.Event(), {"asked": 0, "hung_up": 0}, threading.Lock()
+    """Closed loop of impatient clients: each second request is hung up on at a random moment of what others wait."""
+    stop, counts, lock = threading.Event(), {"asked": 0, "hung_up": 0, "wait_s": 0.2}, threading.Lock()
     noticed_ms = []
 
     def client(port, seed):
@@ -215,18 +215,20 @@ def hang_ups(args, results):
             with socket.create_connection(("127.0.0.1", port), timeout=30) as s:
                 s.sendall(b"POST /predict HTTP/1.1\r\nHost: b\r\nContent-Type: application/json\r\nContent-Length: "
                           + str(len(body)).encode() + b"\r\n\r\n" + body)
-                leaves = rng.random() < 0.5
+                asked, leaves = time.monotonic(), rng.random() < 0.5
                 if leaves:
-                    time.sleep(rng.random() * 0.2)
+                    time.sleep(rng.random() * counts["wait_s"])
                 else:
                     s.recv(65536)
             with lock:
+                if not leaves:
+                    counts["wait_s"] += 0.02 * (time.monotonic() - asked - counts["wait_s"])
                 counts["asked"] += 1
                 counts["hung_up"] += leaves
 
     with Server([*args.server, "--log.requests"], args.log, args.model) as server:
         before = server.counters()
-        threads = [threading.Thread(target=client, args=(server.port, i)) for i in range(48)]
+        threads = [threading.Thread(target=client, args=(server.port, i)) for i in range(N_IMPATIENT)]
         for thread in threads:
             thread.start()
         time.sleep(args.s(25))
@@ -238,6 +240,7 @@ def hang_ups(args, results):
         noticed_ms = [notice_ms(server) for _ in range(20)]
     results.add("hang-ups", "requests", counts["asked"], "")
     results.add("hang-ups", "hung up", counts["hung_up"] / counts["asked"], "share")
+    results.add("hang-ups", "wait of those who stay", counts["wait_s"] * 1e3, "ms")
     results.add("hang-ups", "taken out of the queue in time", delta(before, after, "berth_requests_cancelled_total"), "")
     results.at_most("hang-ups", "compute for nobody", wasted_share(before, after), 0.05, "share")
     results.at_most("hang-ups", "until a hang-up is noticed, longest of 20", max(noticed_ms), 50, "ms")
