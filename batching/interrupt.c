@@ -31,7 +31,7 @@ static void restrict_caps(struct caps *caps, const struct outer_batch *outer, in
 /* The first urgent job, not further than a batch looks. */
 static const struct job *find_anchor(struct walk *w, const struct outer_batch *outer,
                                      int64_t now_ns) {
-    struct caps caps = caps_of(w->cfg, 0, 1);
+    struct caps caps = caps_of(w->cfg, 0, 1, now_ns);
     restrict_caps(&caps, outer, now_ns);
     for (int i = 0; i <= POLICY_LOOK_AHEAD; i++) {
         const struct job *job = walk_next(w);
@@ -70,7 +70,7 @@ struct decision urgent_before(const struct policy_config *cfg, const struct poli
     if (!anchor) {
         return d;
     }
-    struct caps caps = caps_of(cfg, anchor->bucket, max_chosen);
+    struct caps caps = caps_of(cfg, anchor->bucket, max_chosen, now_ns);
     restrict_caps(&caps, outer, now_ns);
     struct load l = {.n_jobs = 0};
     walk_start(&w, cfg, view, UINT32_C(1) << policy_order_of(cfg, anchor->bucket));

@@ -295,7 +295,7 @@ struct decision policy_decide(const struct policy_config *cfg, const struct poli
         return d;
     }
     d.bucket = anchor->bucket;
-    struct caps caps = caps_of(cfg, d.bucket, max_chosen);
+    struct caps caps = caps_of(cfg, d.bucket, max_chosen, now_ns);
     const struct caps whole = caps; // what a batch may hold, whatever this device's share is
     const bool full = make_batch(&d, &w, &caps, chosen);
     release(&d, cfg, view, full, now_ns, draining);

@@ -92,12 +92,13 @@ struct decision {
  *             the padding costs less than batches of their own would
  *   padded    in arrival order, no job left out, rows = jobs * longest; max_batch_ns plays no part
  *   none      the anchor alone
- * Packed and bucketed step over at most POLICY_LOOK_AHEAD jobs that do not fit. A job larger than
- * the caps or than max_batch_ns allows runs alone, and lets urgent short ones (below) go first,
- * once, unless rank_cost_factor is 0. A free device waits for company only while every bucket's
- * oldest job and every deadline allow it. With idle workers beside the asker, what waits is shared
- * between them rather than all given to one. chosen: [max_chosen], at least 1, filled with
- * decision.n_jobs jobs, the anchor first. */
+ * Packed and bucketed step over at most POLICY_LOOK_AHEAD jobs that do not fit, or whose deadline
+ * (or that of one who rides) the pass would then end after. A job larger than the caps or than
+ * max_batch_ns allows runs alone, and lets urgent short ones (below) go first, once, unless
+ * rank_cost_factor is 0. A free device waits for company only while every bucket's oldest job and
+ * every deadline allow it. With idle workers beside the asker, what waits is shared between them
+ * rather than all given to one. chosen: [max_chosen], at least 1, filled with decision.n_jobs jobs,
+ * the anchor first. */
 struct decision policy_decide(const struct policy_config *cfg, const struct policy_view *view,
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen);
 

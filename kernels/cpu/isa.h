@@ -41,7 +41,7 @@ struct embed {
     const struct norm_weight *norm;
 };
 
-struct cpu_isa { // what is computed in fp32, whatever the precision of products
+struct cpu_isa {      // what is computed in fp32, whatever the precision of products
     const char *name; // of the vectors: "avx2"
     const struct gemm_kernel *gemm;
     size_t (*attend_floats)(int len, int head_dim);
