@@ -165,6 +165,64 @@ def test_classify_arguments_and_modes():
             assert row["score"] == pytest.approx(wanted["score"], abs=1e-5)
 
 
+def check(*args, **kwargs):
+    result = berth("models", "check", BASE, *args, **kwargs)
+    return result.returncode, result.stdout.decode(), result.stderr.decode()
+
+
+def test_models_check_compares_precisions(tmp_path):
+    names = json.loads((BASE / "config.json").read_text())["id2label"]
+    cases = golden("base")
+    best = [names[str(max(range(len(c["logits"])), key=c["logits"].__getitem__))] for c in cases]
+    texts, tabbed, apart = tmp_path / "texts", tmp_path / "tabbed", tmp_path / "labels"
+    texts.write_text("".join(c["text"] + "\n" for c in cases))
+    tabbed.write_text("".join(f"{label}\t{c['text']}\n" for label, c in zip(best, cases)))
+    apart.write_text("".join(label + "\n" for label in best))
+    code, out, err = check("--texts", texts, "--precision", "int8", "--min-agreement", "0.5")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{len(cases)} texts, float32 beside int8 (cpu, ") and out.endswith("passed\n")
+    assert "same label" in out and "score difference max 0." in out and "cosine of logits worst" in out
+    assert "accuracy" not in out
+    for labels in (("--texts", tabbed), ("--texts", texts, "--labels", apart)):
+        code, out, err = check(*labels, "--min-agreement", "0", "--max-accuracy-loss", "100")
+        assert (code, err) == (0, "")
+        assert "accuracy         1.0000, int8 " in out  # the labels are fp32's own
+
+
+def test_models_check_fails_below_its_limits(tmp_path):
+    texts = tmp_path / "texts"
+    texts.write_text("good film\nbad film\n")
+    code, out, _ = check("--texts", texts, "--max-mean-difference", "0")
+    assert code == 1 and out.endswith("failed\n")
+
+
+@pytest.mark.parametrize("content, args, message", [
+    (None, (), "no such file"),
+    ("", (), "there are no texts in it"),
+    ("a\n\nb\n", (), "line 2: the text is empty"),
+    ("NEGATIVE\ta\nb\n", (), "line 2: the first line begins with a label"),
+    ("a\nb\n", ("--labels", "labels"), "1 labels for 2 texts"),
+    ("a\n", ("--labels", "wrong"), "line 1: not a label of this model"),
+    ("a\n", ("--min-agreement", "2"), "--min-agreement: \"2\", where a number, 0 to 1 is expected"),
+    ("a\n", ("--isa", "baseline", "--precision", "bfloat16"), "means float32 on this machine"),
+])
+def test_models_check_names_what_is_wrong(tmp_path, content, args, message):
+    names = list(json.loads((BASE / "config.json").read_text())["id2label"].values())
+    if content is not None:
+        (tmp_path / "texts").write_text(content.replace("NEGATIVE", names[0]))
+    (tmp_path / "labels").write_text(names[0] + "\n")
+    (tmp_path / "wrong").write_text("no such label\n")
+    args = [tmp_path / a if a in ("labels", "wrong") else a for a in args]
+    code, out, err = check("--texts", tmp_path / "texts", *args)
+    assert (code, out) == (1, "")
+    assert message in err.lower() or message in err
+
+
+def test_models_wants_its_word():
+    for words in (("models",), ("models", "check", BASE), ("models", "chek", BASE, "--texts", "x")):
+        assert berth(*words).returncode == 2
+
+
 def test_classify_keeps_the_order_of_many_lines():
     texts = [f"film number {i} was {'very ' * (i % 30)}good" for i in range(2000)]
     result = berth("classify", BASE, "--max_queued_jobs", "64", stdin="\n".join(texts).encode())

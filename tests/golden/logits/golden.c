@@ -161,21 +161,51 @@ static double worst_difference(const float *a, const float *b, int n) {
     return worst;
 }
 
+static double cosine(const float *a, const float *b, int n) {
+    double ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < n; i++) {
+        ab += (double)a[i] * b[i], aa += (double)a[i] * a[i], bb += (double)b[i] * b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+
+/* How far a precision may be from the golden logits; alone, packed and padded must be as one. */
+struct tolerance {
+    double off, mates, cosine;
+};
+static const struct tolerance tolerances[] = {
+    [DTYPE_F32] = {1e-4, 1e-5, 0.99999},
+    [DTYPE_BF16] = {0.05, 0, 0.999},
+    [DTYPE_I8] = {0.3, 0, 0.99},
+};
 static bool compare(float *const got[N_MODES], const float *want, int n, const char *model_dir,
-                    const char *backend) {
+                    const char *backend, const struct tolerance *most) {
     bool ok = true;
     for (int m = 0; m < N_MODES; m++) {
         const double off = worst_difference(got[m], want, n);
         const double mates = worst_difference(got[m], got[ALONE], n);
-        const bool good = off <= 1e-4 && mates <= 1e-5;
-        printf("%s %s, %s: %s by %.2g from the golden logits, %.2g from alone (%d logits)\n",
-               good ? "ok" : "FAILED", backend, model_dir, mode_names[m], off, mates, n);
+        const double angle = cosine(got[m], want, n);
+        const bool good = off <= most->off && mates <= most->mates && angle >= most->cosine;
+        printf("%s %s, %s: %s by %.2g from the golden logits (cosine %.6f), %.2g from alone "
+               "(%d logits)\n",
+               good ? "ok" : "FAILED", backend, model_dir, mode_names[m], off, angle, mates, n);
         ok = ok && good;
     }
     return ok;
 }
 
-/* "reference", or "cpu-ISA-LANES"; the ISA `best` is the best of this machine. */
+/* "reference", or "cpu-ISA-LANES" and a precision's ending; the ISA `best` is the best of this
+ * machine. */
+/* "": fp32; "-int8", "-bfloat16". */
+static enum precision precision_of(const char *ending) {
+    for (enum precision p = PRECISION_BFLOAT16; *ending && p <= PRECISION_INT8; p++) {
+        if (!strcmp(ending + 1, precision_names[p])) {
+            return p;
+        }
+    }
+    must(!*ending, ending, "no such precision");
+    return PRECISION_FLOAT32;
+}
 static struct backend *make_backend(const char *name) {
     struct backend *be = NULL;
     struct error err;
@@ -183,13 +213,13 @@ static struct backend *make_backend(const char *name) {
         must(!reference_backend_create(&be, &err), name, err.text);
         return be;
     }
-    const char *isa = strchr(name, '-'), *lanes = strrchr(name, '-');
-    must(!strncmp(name, "cpu-", 4) && lanes > isa, name, "no such backend");
-    char isa_name[32];
-    snprintf(isa_name, sizeof(isa_name), "%.*s", (int)(lanes - isa - 1), isa + 1);
-    const struct cpu_options opt = {.n_lanes = (int)strtol(lanes + 1, NULL, 10),
+    char isa[32];
+    int n_lanes = 0, used = 0;
+    must(sscanf(name, "cpu-%31[a-z0-9]-%d%n", isa, &n_lanes, &used) == 2, name, "no such backend");
+    const struct cpu_options opt = {.n_lanes = n_lanes,
                                     .first_core = -1,
-                                    .isa = strcmp(isa_name, "best") ? isa_name : NULL};
+                                    .isa = strcmp(isa, "best") ? isa : NULL,
+                                    .precision = precision_of(name + used)};
     must(!cpu_backend_create(&be, &opt, &err), name, err.text);
     return be;
 }
@@ -216,7 +246,7 @@ bool golden_check(const struct golden *g, const char *backend, const char *model
         got[m] = xcalloc((size_t)n, sizeof(*got[m]));
         run_mode(got[m], e, g, (enum mode)m, &cfg);
     }
-    const bool ok = compare(got, want, n, model_dir, backend);
+    const bool ok = compare(got, want, n, model_dir, backend, &tolerances[be->dtype]);
     for (int m = 0; m < N_MODES; m++) {
         free(got[m]);
     }
