@@ -14,6 +14,8 @@ int cmd_models(const struct options *opt);
 extern const struct own_options models_options;
 int cmd_tune(const struct options *opt);
 extern const struct own_options tune_options;
+int cmd_profile(const struct options *opt);
+extern const struct own_options profile_options;
 
 /* With options of its own and no settings: it reads them itself. */
 int cmd_bench(int argc, char **argv);

@@ -212,6 +212,7 @@ static enum status start_workers(struct engine *e, struct metrics *metrics, stru
                                            .urgent_encoder = d->urgent,
                                            .metrics = metrics,
                                            .n_outputs = e->model.n_labels,
+                                           .n_layers = e->model.n_layers,
                                            .index = i};
         snprintf(e->backend_detail, sizeof(e->backend_detail), "%s", d->be->detail);
         e->info.backend = d->be->name, e->info.backend_detail = e->backend_detail; // a literal

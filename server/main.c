@@ -41,6 +41,10 @@ static const struct command commands[] = {
      "configurations by simulation with the model's cost table, prints what the present one and\n"
      "the best ones would do, and writes the settings that were moved, for berth serve --config.\n",
      cmd_tune, &tune_options, true, NULL, NULL},
+    {"profile", "MODEL_DIR", "tell what each op of a forward pass takes",
+     "Runs passes of one batch and prints, op by op, its time, rows, GFLOP/s and GB/s beside what\n"
+     "the machine could do at best, measured in the same run.\n",
+     cmd_profile, &profile_options, false, NULL, NULL},
     {"bench", "URL", "load a server and tell where the time went",
      "Open loop unless --connections is given: requests are sent when they are due, and latency\n"
      "counts from then. Exit code 0; 1 when the server was not there or was lost (results are "
@@ -49,8 +53,8 @@ static const struct command commands[] = {
      "none. docs/BENCH.md has an example.\n",
      NULL, NULL, true, cmd_bench, bench_print_options},
 };
-static const char *const words[] = {"serve", "classify", "tokenize", "models",
-                                    "tune",  "bench",    "help",     "version"};
+static const char *const words[] = {"serve",   "classify", "tokenize", "models", "tune",
+                                    "profile", "bench",    "help",     "version"};
 
 static void print_usage(FILE *out) {
     fputs("Berth serves BERT encoders with length-bucketed dynamic batching.\n\n"
@@ -138,7 +142,7 @@ static int run(const struct command *c, const struct options *opt) {
                 c->words);
         return EXIT_USAGE;
     }
-    if ((c->run == cmd_serve || c->needs_no_model) && opt->n_texts > 0) {
+    if ((c->run == cmd_serve || c->run == cmd_profile || c->needs_no_model) && opt->n_texts > 0) {
         fprintf(stderr, "berth: %s: \"%.60s\" is one word too many\n", c->name, opt->texts[0]);
         return EXIT_USAGE;
     }

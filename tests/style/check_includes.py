@@ -22,8 +22,10 @@ MAY_INCLUDE = {
     "kernels": ["base/*.h", "model/token_batch.h"],  # token_batch.h is a leaf: plain integers
     "batching": ["base/*.h", "model/token_batch.h"],
     "model": ["base/*.h", "kernels/[a-z]*.h"],
-    "server": ["base/*.h", "tokenizer/*.h", "batching/*.h", "model/*.h", "kernels/[a-z]*.h", "bench/client/*.h"],
+    "server": ["base/*.h", "tokenizer/*.h", "batching/*.h", "model/*.h", "kernels/[a-z]*.h", "bench/client/*.h",
+               "bench/common/*.h"],
     "bench/client": ["base/*.h", "batching/trace.h", "batching/random.h"],  # linked into the program
+    "bench/common": ["base/*.h", "kernels/cpu/*.h"],  # peaks: linked into the program
     "bench": [ANY],
     "tests": [ANY],
 }
@@ -40,6 +42,8 @@ LIBRARIES = {
     "x86intrin.h": ["kernels/cpu/*"],
     "cpuid.h": ["kernels/cpu/*"],
     "sanitizer/*": ["base/*", "tests/*"],
+    "dlfcn.h": ["tests/*"],
+    "execinfo.h": ["tests/*"],
 }
 LIBC = set("""
 arpa/inet.h assert.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h getopt.h inttypes.h limits.h linux/futex.h
