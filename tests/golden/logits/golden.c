@@ -176,8 +176,9 @@ struct tolerance {
 static const struct tolerance tolerances[] = {
     [DTYPE_F32] = {1e-4, 1e-5, 0.99999},
     [DTYPE_BF16] = {0.05, 0, 0.999},
-    [DTYPE_I8] = {0.3, 0, 0.99},
+    [DTYPE_I8] = {0.5, 0, 0.99},
 };
+
 static bool compare(float *const got[N_MODES], const float *want, int n, const char *model_dir,
                     const char *backend, const struct tolerance *most) {
     bool ok = true;
@@ -194,8 +195,6 @@ static bool compare(float *const got[N_MODES], const float *want, int n, const c
     return ok;
 }
 
-/* "reference", or "cpu-ISA-LANES" and a precision's ending; the ISA `best` is the best of this
- * machine. */
 /* "": fp32; "-int8", "-bfloat16". */
 static enum precision precision_of(const char *ending) {
     for (enum precision p = PRECISION_BFLOAT16; *ending && p <= PRECISION_INT8; p++) {
@@ -206,30 +205,50 @@ static enum precision precision_of(const char *ending) {
     must(!*ending, ending, "no such precision");
     return PRECISION_FLOAT32;
 }
-static struct backend *make_backend(const char *name) {
+/* A name that no machine knows is a mistake in the tests, not something that is lacking here. */
+static void must_be_level(const char *isa) {
+    static const char *const known[] = {"best",       "baseline",   "avx2", "avxvnni", "avx512",
+                                        "avx512vnni", "avx512bf16", "amx",  "wide",    "tiles"};
+    bool is_known = false;
+    for (size_t i = 0; i < N_ITEMS(known); i++) {
+        is_known = is_known || !strcmp(isa, known[i]);
+    }
+    must(is_known, isa, "no such level");
+}
+/* NULL, with the reason: this machine has not the instructions. */
+static struct backend *make_backend(const char *name, struct error *err) {
     struct backend *be = NULL;
-    struct error err;
     if (!strcmp(name, "reference")) {
-        must(!reference_backend_create(&be, &err), name, err.text);
+        must(!reference_backend_create(&be, err), name, err->text);
         return be;
     }
     char isa[32];
     int n_lanes = 0, used = 0;
     must(sscanf(name, "cpu-%31[a-z0-9]-%d%n", isa, &n_lanes, &used) == 2, name, "no such backend");
+    must_be_level(isa);
     const struct cpu_options opt = {.n_lanes = n_lanes,
                                     .first_core = -1,
                                     .isa = strcmp(isa, "best") ? isa : NULL,
                                     .precision = precision_of(name + used)};
-    must(!cpu_backend_create(&be, &opt, &err), name, err.text);
+    return cpu_backend_create(&be, &opt, err) ? NULL : be;
+}
+bool golden_can_run(const char *backend) {
+    struct error err;
+    struct backend *be = make_backend(backend, &err);
+    if (!be) {
+        printf("skipped: %s: %s\n", backend, err.text);
+    }
+    backend_destroy(be);
     return be;
 }
 
 bool golden_check(const struct golden *g, const char *backend, const char *model_dir) {
-    struct backend *be = make_backend(backend);
+    struct error err;
+    struct backend *be = make_backend(backend, &err);
     struct model_config cfg;
     struct model_weights w;
     struct encoder *e;
-    struct error err;
+    must(be, backend, err.text);
     must(!model_config_read(&cfg, model_dir, &err), "model_config_read", err.text);
     must(cfg.n_labels == g->n_labels, model_dir, "another number of labels");
     must(!model_weights_load(&w, be, &cfg, model_dir, NULL, &err), "model_weights_load", err.text);
