@@ -27,15 +27,15 @@ ALWAYS_INLINE void store_words(float *out, vec words[VEC], int n) {
 #if GEMM_BITS == 8
 enum { Q_MAX = 127, PAIR_MAX = 128 };
 
-/* What a column's scale depends on: the largest value, and the largest sum of a pair of one sign.
- */
+/* What a column's scale depends on: the largest value, and the largest mean of a pair of one sign
+ * (a sum could be infinite). */
 struct extent {
     vec value, pair;
 };
 ALWAYS_INLINE vec pair_extent(vec a, vec b) {
-    const vec zero = vec_set(0.0f);
-    const vec up = vec_max(a, zero) + vec_max(b, zero);
-    return vec_max(up, -(vec_min(a, zero) + vec_min(b, zero)));
+    const vec zero = vec_set(0.0f), half = vec_set(0.5f);
+    const vec up = vec_max(a, zero) * half + vec_max(b, zero) * half;
+    return vec_max(up, -(vec_min(a, zero) * half + vec_min(b, zero) * half));
 }
 ALWAYS_INLINE struct extent widen(struct extent e, const float *x, int n) {
     vec v[PER_WORD];
@@ -66,7 +66,7 @@ static vec scales_of(const float *rows, int64_t ld, int len) {
         value[c] = e.value, pair[c] = e.pair;
     }
     const vec scale = largest_of_each(value) / vec_set(Q_MAX);
-    return PAIRS_SATURATE ? vec_max(scale, largest_of_each(pair) / vec_set(PAIR_MAX)) : scale;
+    return PAIRS_SATURATE ? vec_max(scale, largest_of_each(pair) / vec_set(PAIR_MAX / 2)) : scale;
 }
 
 /* To the nearest, ties to even: a float of 2^23 and more has no fraction. Finite, and in range. */

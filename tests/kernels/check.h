@@ -67,6 +67,7 @@ void check_host_free(struct host_tensor *t);
 int test_ops(void);        // ops.c
 int test_layers(void);     // layers.c
 int test_lanes(void);      // lanes.c
+int test_packing(void);    // packing.c
 int test_precisions(void); // precisions.c
 int bench(void);           // bench.c
 #endif
