@@ -1,10 +1,10 @@
 /* finite.c - NaN or infinity anywhere in a checkpoint: every tensor of models in each storage type,
  * in one file and in shards, is spoilt in turn, first and last value, and must be named. */
 #include "kernels/kernels.h"
+#include "model/json_file.h"
 #include "model/weights.h"
 #include "tests/unit/model/folder.h"
 #include "tests/unit/test.h"
-#include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
