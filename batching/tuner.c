@@ -16,8 +16,10 @@
 
 enum coordinate { BUCKETS, TOKENS, REQUESTS, BATCH_MS, WAIT_MS, RANK, N_COORDINATES };
 enum { MAX_VALUES = 12, MAX_ROUNDS = 4, FULL_HOUSE = 128, LEAST_JOBS = 3000, MOST_JOBS = 15000 };
-/* Less than this share of capacity or of waits counts as none, and of refusals likewise. */
+/* Less than this share of capacity or of waits counts as none, and of refusals likewise. Waits are
+ * of the same arrivals and the same noise, so less of them is told apart. */
 #define WORTH 0.01
+#define WORTH_OF_WAITS 0.004
 #define MAX_LOSS_DIFFERENCE 0.005
 
 struct values {
@@ -155,7 +157,7 @@ static bool waits_less(const struct tune_row *a, const struct tune_row *b) {
     if (fabs(less) > MAX_LOSS_DIFFERENCE) {
         return less > 0;
     }
-    return waits(a) < (1 - WORTH) * waits(b);
+    return waits(a) < (1 - WORTH_OF_WAITS) * waits(b);
 }
 /* `b` was there first: what is about as good does not take its place. So values that come first in
  * the lists, fewer buckets and shorter waits, win over noise. */

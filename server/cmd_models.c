@@ -82,6 +82,9 @@ static void close_lines(struct lines *l) {
 static enum status next_line(struct lines *l, bool *more, struct text *out, const char *path,
                              struct error *err) {
     const enum status s = lines_next(l, more, out, err);
+    if (s == STATUS_IO) {
+        return error_prefix(err, s, "%s", path);
+    }
     return s ? error_prefix(err, s, "%s: line %lld", path, (long long)l->number) : s;
 }
 

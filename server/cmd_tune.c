@@ -1,6 +1,7 @@
 /* cmd_tune.c - `berth tune`: reads a load and what passes take, searches, shows, writes.
- * Everything is a simulation over the server's own queues and policy (batching/simulator.h); the
- * only passes that run are those which measure the model. */
+ * The search is a simulation over the server's own queues and policy (batching/simulator.h); the
+ * only passes that run are those which measure the model, and a running server's when it confirms.
+ */
 #include "server/commands.h"
 
 #include <errno.h>
@@ -55,6 +56,9 @@ static enum status search(const struct tune_task *t, struct error *err) {
     } else {
         fputs("\nsettings (--out FILE writes them):\n", stdout);
         tune_print_settings(stdout, t, &report);
+    }
+    if (!s && t->request.confirm_s > 0) {
+        s = tune_confirm(stdout, t, &report, err);
     }
     tune_report_finish(&report);
     return s;

@@ -88,12 +88,25 @@ static bool send_all(int fd, const char *bytes, size_t n) {
     }
     return true;
 }
-static bool send_request(int fd, const struct place *p, const char *path, const char *secret) {
+struct question {
+    const char *method, *path, *secret, *body; // NULL: no secret, no body
+};
+static bool send_request(int fd, const struct place *p, const struct question *q) {
     char text[2048];
-    const int n = snprintf(text, sizeof(text), "GET %s HTTP/1.0\r\nHost: %s\r\n%s%s%s\r\n", path,
-                           p->host, secret ? "Authorization: Bearer " : "", secret ? secret : "",
-                           secret ? "\r\n" : "");
-    return n > 0 && (size_t)n < sizeof(text) && send_all(fd, text, (size_t)n);
+    const size_t n_body = q->body ? strlen(q->body) : 0;
+    int n = snprintf(text, sizeof(text), "%s %s HTTP/1.0\r\nHost: %s\r\n%s%s%s", q->method, q->path,
+                     p->host, q->secret ? "Authorization: Bearer " : "", q->secret ? q->secret : "",
+                     q->secret ? "\r\n" : "");
+    if (n < 0 || (size_t)n >= sizeof(text)) {
+        return false;
+    }
+    const size_t room = sizeof(text) - (size_t)n;
+    const int more =
+        q->body ? snprintf(text + n, room,
+                           "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n", n_body)
+                : snprintf(text + n, room, "\r\n");
+    return more > 0 && (size_t)more < room && send_all(fd, text, (size_t)(n + more)) &&
+           send_all(fd, q->body ? q->body : "", n_body);
 }
 /* Until the connection ends; -1: an error, or too much. */
 static ssize_t receive_all(int fd, char *bytes, size_t size) {
@@ -129,8 +142,8 @@ static enum status take_body(char *answer, size_t *len, const char *url, const c
     }
     return STATUS_OK;
 }
-enum status http_get(char **body, size_t *len, const char *url, const char *path,
-                     const char *secret, struct error *err) {
+static enum status ask(char **body, size_t *len, const char *url, const struct question *q,
+                       struct error *err) {
     struct place p;
     int fd = -1;
     enum status s = parse_url(&p, url, err);
@@ -142,15 +155,14 @@ enum status http_get(char **body, size_t *len, const char *url, const char *path
         return s;
     }
     char *answer = xcalloc(MAX_ANSWER_BYTES + 1, 1);
-    const ssize_t n =
-        send_request(fd, &p, path, secret) ? receive_all(fd, answer, MAX_ANSWER_BYTES) : -1;
+    const ssize_t n = send_request(fd, &p, q) ? receive_all(fd, answer, MAX_ANSWER_BYTES) : -1;
     if (n < 0) {
-        s = error_set(err, STATUS_IO, "%.100s%s: %s", url, path, strerror(errno));
+        s = error_set(err, STATUS_IO, "%.100s%s: %s", url, q->path, strerror(errno));
     }
     close(fd);
     *len = n < 0 ? 0 : (size_t)n;
     if (!s) {
-        s = take_body(answer, len, url, path, err);
+        s = take_body(answer, len, url, q->path, err);
     }
     if (s) {
         free(answer);
@@ -158,4 +170,18 @@ enum status http_get(char **body, size_t *len, const char *url, const char *path
     }
     *body = answer;
     return STATUS_OK;
+}
+enum status http_get(char **body, size_t *len, const char *url, const char *path,
+                     const char *secret, struct error *err) {
+    const struct question q = {"GET", path, secret, NULL};
+    return ask(body, len, url, &q, err);
+}
+enum status http_put(const char *url, const char *path, const char *json, const char *secret,
+                     struct error *err) {
+    const struct question q = {"PUT", path, secret, json};
+    char *body = NULL;
+    size_t len = 0;
+    const enum status s = ask(&body, &len, url, &q, err);
+    free(body);
+    return s;
 }

@@ -43,7 +43,7 @@ static enum status fill(struct lines *l, struct error *err) {
     l->end -= l->start, l->start = 0;
     const ssize_t n = read(l->fd, l->data + l->end, l->max_line_bytes + 1 - l->end);
     if (n < 0 && errno != EINTR) {
-        return error_set(err, STATUS_IO, "standard input: %s", strerror(errno));
+        return error_set(err, STATUS_IO, "reading failed: %s", strerror(errno));
     }
     l->at_end = n == 0;
     l->end += n > 0 ? (size_t)n : 0;

@@ -153,7 +153,8 @@ static int run(const struct command *c, const struct options *opt) {
                 c->words);
         return EXIT_USAGE;
     }
-    if ((c->run == cmd_serve || c->run == cmd_profile || c->needs_no_model) && opt->n_texts > 0) {
+    const bool takes_texts = c->run == cmd_classify || c->run == cmd_tokenize;
+    if (!takes_texts && opt->n_texts > 0) {
         return one_too_many(c, opt->texts[0]);
     }
     /* The lines of a load are of use to an operator, not between a command's results. */

@@ -4,6 +4,7 @@
 #define BERTH_SERVER_TUNE_H
 #include "batching/tuner.h"
 #include "server/options.h"
+#include <cjson/cJSON.h>
 
 struct tune_request { // the options, read; strings are borrowed from argv
     const char *trace, *lengths, *out, *url;
@@ -15,13 +16,16 @@ struct tune_request { // the options, read; strings are borrowed from argv
     double coef[COST_TERMS];
     bool has_cost, compares_policies;
     double budget_s;
+    double confirm_s; // of load against `url`, before and after; 0: none
+    bool keeps;       // the proposal stays in force there
 };
 /* STATUS_INVALID names the option and what is allowed. */
 MUST_CHECK enum status tune_request_read(struct tune_request *out, const struct options *opt,
                                          struct error *err);
 
 struct tune_task {
-    const struct config *cfg;
+    const struct config *cfg; // of the command, or server_cfg
+    struct config server_cfg; // the command's, with the batching that the server has in force
     struct tune_request request;
     struct sim_config sim; // the configuration in force, what passes take
     int max_input_tokens;
@@ -34,6 +38,20 @@ MUST_CHECK enum status tune_read_device(struct tune_task *t, struct error *err);
 /* The trace, or one made of lengths and a rate. After tune_read_device(). */
 MUST_CHECK enum status tune_read_load(struct tune_task *t, struct error *err);
 void tune_task_finish(struct tune_task *t);
+
+/* The server of --url. An object that it answers GET with, the caller's to delete. */
+MUST_CHECK enum status tune_ask(cJSON **out, const struct tune_task *t, const char *path,
+                                struct error *err);
+const cJSON *tune_member(const cJSON *object, const char *name); // NULL: it has none
+/* Makes what the server has in force the settings in force of the task. */
+MUST_CHECK enum status tune_read_in_force(struct tune_task *t, struct error *err);
+/* Puts `p` in force; on failure nothing has changed, if the server answered. */
+MUST_CHECK enum status tune_put_policy(const struct tune_task *t, const struct policy_config *p,
+                                       struct error *err);
+/* Plays the load there before and with the proposal; then the old settings are in force again,
+ * unless they are not to be. */
+MUST_CHECK enum status tune_confirm(FILE *out, const struct tune_task *t,
+                                    const struct tune_report *r, struct error *err);
 
 enum { TUNE_CLASSES = 3 };
 int tune_classes(int up_to[TUNE_CLASSES], int max_input_tokens); // their number

@@ -12,7 +12,6 @@
 #include "model/config.h"
 #include "model/json_file.h"
 #include "server/engine.h"
-#include "server/http_get.h"
 
 static int smaller(int a, int b) {
     return a < b ? a : b;
@@ -38,28 +37,14 @@ static enum status find_limit(struct tune_task *t, struct error *err) {
     return STATUS_OK;
 }
 
-static enum status ask_server(cJSON **out, const struct tune_task *t, const char *path,
-                              struct error *err) {
-    char *body = NULL;
-    size_t len = 0;
-    enum status s = http_get(&body, &len, t->request.url, path, getenv("BERTH_ADMIN_KEY"), err);
-    if (!s) {
-        s = json_parse_object(out, body, len, path, err);
-    }
-    free(body);
-    return s;
-}
-static const cJSON *member(const cJSON *object, const char *name) {
-    return cJSON_GetObjectItemCaseSensitive(object, name);
-}
 static enum status read_server_info(struct tune_task *t, struct error *err) {
     cJSON *root = NULL;
-    enum status s = ask_server(&root, t, "/info", err);
+    enum status s = tune_ask(&root, t, "/info", err);
     if (s) {
         return s;
     }
-    const cJSON *longest = member(root, "max_input_length");
-    const cJSON *workers = member(member(root, "berth"), "workers");
+    const cJSON *longest = tune_member(root, "max_input_length");
+    const cJSON *workers = tune_member(tune_member(root, "berth"), "workers");
     if (!json_is_integer(longest, 1, TRACE_MAX_TOKENS) || !json_is_integer(workers, 1, 256)) {
         s = error_set(err, STATUS_INVALID,
                       "%.100s/info: no max_input_length or workers: is this "
@@ -76,12 +61,12 @@ static enum status read_server_info(struct tune_task *t, struct error *err) {
 static enum status read_server_cost(struct tune_task *t, struct error *err) {
     static const char *const names[COST_TERMS] = {"batch_ns", "row_ns", "token_pair_ns"};
     cJSON *root = NULL;
-    enum status s = ask_server(&root, t, "/debug/cost", err);
+    enum status s = tune_ask(&root, t, "/debug/cost", err);
     if (s) {
         return s;
     }
     for (int i = 0; i < COST_TERMS; i++) {
-        const cJSON *v = member(member(root, "coefficients"), names[i]);
+        const cJSON *v = tune_member(tune_member(root, "coefficients"), names[i]);
         if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0 && v->valuedouble < 1e12)) {
             s = error_set(err, STATUS_INVALID, "/debug/cost: no coefficients.%s", names[i]);
             break;
@@ -131,11 +116,14 @@ static enum status read_cost(struct tune_task *t, struct error *err) {
     return s;
 }
 enum status tune_read_device(struct tune_task *t, struct error *err) {
-    const struct config *cfg = t->cfg;
     enum status s = read_cost(t, err);
+    if (!s && t->request.confirm_s > 0) {
+        s = tune_read_in_force(t, err);
+    }
     if (s) {
         return s;
     }
+    const struct config *cfg = t->cfg;
     if (t->max_input_tokens > TRACE_MAX_TOKENS) {
         return error_set(err, STATUS_INVALID,
                          "inputs of up to %d tokens cannot be tuned for, %d at most: set "

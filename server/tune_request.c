@@ -21,6 +21,8 @@ enum {
     OPT_OUT,
     OPT_SEED,
     OPT_BUDGET,
+    OPT_CONFIRM,
+    OPT_KEEP,
     N_OPTS,
 };
 static const struct own_option rows[N_OPTS] = {
@@ -53,6 +55,12 @@ static const struct own_option rows[N_OPTS] = {
     [OPT_OUT] = {"out", "FILE", "Write the proposed settings there, for berth serve --config."},
     [OPT_SEED] = {"seed", "N", "Of what is drawn; default 1."},
     [OPT_BUDGET] = {"budget-s", "S", "Seconds to search at most; default 60."},
+    [OPT_CONFIRM] = {"confirm", "S",
+                     "With --url: begin with the settings that the server has in force, and play "
+                     "the load's busiest\n      S seconds there, with them and with the proposal; "
+                     "0: do not; default 10."},
+    [OPT_KEEP] = {"keep", NULL,
+                  "Leave the proposal in force there; without it the old settings are put back."},
 };
 const struct own_options tune_options = {rows, N_OPTS};
 
@@ -90,6 +98,7 @@ static enum status read_option(double *out, const struct options *opt, int optio
 static enum status read_numbers(struct tune_request *q, const struct options *opt,
                                 struct error *err) {
     double count = TUNE_MAX_ARRIVALS, seed = 1;
+    q->confirm_s = q->url && !q->compares_policies ? 10 : 0;
     q->budget_s = 60;
     enum status s = read_option(&q->rate, opt, OPT_RATE, 1e-3, 1e6, false, err);
     if (!s) {
@@ -100,6 +109,9 @@ static enum status read_numbers(struct tune_request *q, const struct options *op
     }
     if (!s) {
         s = read_option(&q->budget_s, opt, OPT_BUDGET, 0.1, 3600, false, err);
+    }
+    if (!s) {
+        s = read_option(&q->confirm_s, opt, OPT_CONFIRM, 0, 3600, false, err);
     }
     q->n_arrivals = (int)count;
     q->seed = (uint64_t)seed;
@@ -161,6 +173,16 @@ static enum status check(const struct tune_request *q, const struct options *opt
         return error_set(err, STATUS_INVALID,
                          "--rate, --arrivals and --count are for --lengths; a trace has its own");
     }
+    if (opt->own[OPT_CONFIRM] && (!q->url || q->compares_policies)) {
+        return error_set(err, STATUS_INVALID,
+                         "--confirm plays the load against a server, for a proposal: it needs "
+                         "--url, and not --simulate");
+    }
+    if (q->keeps && q->confirm_s == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "--keep is for a proposal that was confirmed: it needs --url, and not "
+                         "--simulate or --confirm 0");
+    }
     if (!q->has_cost && !q->url && !*opt->cfg.model.dir) {
         return error_set(err, STATUS_INVALID,
                          "what do passes take? Give MODEL_DIR to measure it, --cost A,B,C, or the "
@@ -174,6 +196,7 @@ enum status tune_request_read(struct tune_request *out, const struct options *op
                                  .lengths = opt->own[OPT_LENGTHS],
                                  .out = opt->own[OPT_OUT],
                                  .url = opt->own[OPT_URL],
+                                 .keeps = opt->own[OPT_KEEP] != NULL,
                                  .compares_policies = opt->own[OPT_SIMULATE] != NULL};
     enum status s = read_numbers(out, opt, err);
     if (!s) {

@@ -277,6 +277,7 @@ const struct gemm_kernel KERNEL = {
     .scaled = SCALED,
     .pairs_saturate = PAIRS_SATURATE,
     .packs_result = GEMM_BITS == 32,
+    .pack_panel = PACK_PANEL,
     .packed_words = packed_words,
     .pack_rows = pack_rows,
     .run = run,

@@ -32,6 +32,7 @@ enum {
 };
 
 struct gemm;
+struct linear_weight;
 struct gemm_kernel {
     enum dtype dtype; // of the operands
     int nr;           // columns of a weight panel
@@ -41,6 +42,9 @@ struct gemm_kernel {
     /* Two products of neighbours are added in 16 bits, which |q0 + q1| <= 128 keeps in bounds. */
     bool pairs_saturate;
     bool packs_result; // takes gemm.y_packed
+    /* Packs columns [n, n + nr) of W, with scales and sums of q; n is a multiple of nr. rows: [nr,
+     * k], the columns as they stand in a checkpoint, zeros for those from w->n on. */
+    void (*pack_panel)(struct linear_weight *w, const float *rows, int n);
     size_t (*packed_words)(int m, int k);
     /* Packs one k block of m rows. */
     void (*pack_rows)(void *out, const float *x, int64_t ldx, int m, int k);

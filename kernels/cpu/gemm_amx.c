@@ -133,6 +133,7 @@ const struct gemm_kernel KERNEL = {
     .per_word = PER_WORD,
     .lanes = LANES,
     .scaled = SCALED,
+    .pack_panel = PACK_PANEL,
     .packed_words = packed_words,
     .pack_rows = pack_rows,
     .run = run,

@@ -71,6 +71,9 @@ MUST_CHECK enum status cpu_level_find(const struct cpu_level **out, const char *
 #define ISA_JOIN_(name, suffix) name##_##suffix
 #define ISA_JOIN(name, suffix) ISA_JOIN_(name, suffix)
 #define ISA(name) ISA_JOIN(name, CPU_ISA)
+void ISA(pack_panel_float32)(struct linear_weight *w, const float *rows, int n);
+void ISA(pack_panel_bfloat16)(struct linear_weight *w, const float *rows, int n);
+void ISA(pack_panel_int8)(struct linear_weight *w, const float *rows, int n);
 void ISA(pack_rows)(float *out, const float *x, int64_t ldx, int m, int k);
 void ISA(gemm_tile)(float *y, const float *x, const float *w, int rows, int k);
 size_t ISA(attend_floats)(int len, int head_dim);

@@ -1,117 +1,12 @@
 /* weights_linear.c - matrices of a checkpoint packed for the products of the backend's precision
- * (gemm.h), with scale and bias. Panel by panel, so that no second copy of a matrix is ever made.
- * int8: a column has a scale for each group of values, the largest being 127. Where pairs saturate
- * (maddubs adds two products of up to 255 * 127 in 16 bits), the scale is also as large as keeps
- * two neighbours of one sign within 128 together: 255 * 128 fits. Large weights seldom stand side
- * by side, so that costs half a bit, where keeping every weight to 7 bits would cost a whole one.
+ * (gemm.h), with scale and bias. Panel by panel, so that no second copy of a matrix is ever made;
+ * the packing itself is the product's own (pack_weight.c).
  */
 #include "kernels/convert.h"
 #include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { Q_MAX = 127, PAIR_MAX = 128 };
-
-/* To the nearest, ties to even; the value is finite. */
-static uint16_t to_bfloat(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof(bits));
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-/* Where the values begin whose products are added to those of the `lanes` values from k on; or len,
- * when there are none. Even ones: each pair comes up once. */
-static int next_pair(const struct gemm_kernel *kn, int *k, int len) {
-    while (*k < len && *k / kn->lanes % 2) {
-        *k += kn->lanes;
-    }
-    const int other = *k + kn->lanes;
-    return other < len ? other : len;
-}
-static float largest_pair(const struct gemm_kernel *kn, const float *row, int len) {
-    float largest = 0;
-    for (int k = 0; k < len; k += kn->lanes) {
-        const int other = next_pair(kn, &k, len);
-        for (int i = 0; i < kn->lanes && other + i < len; i++) {
-            const float a = row[k + i], b = row[other + i];
-            const float sum = fmaxf(a, 0) + fmaxf(b, 0);
-            largest = fmaxf(largest, fmaxf(sum, -(fminf(a, 0) + fminf(b, 0))));
-        }
-    }
-    return largest;
-}
-static float group_scale(const struct gemm_kernel *kn, const float *row, int len) {
-    float largest = 0;
-    for (int k = 0; k < len; k++) {
-        largest = fmaxf(largest, fabsf(row[k]));
-    }
-    const float pair = kn->pairs_saturate ? largest_pair(kn, row, len) : 0;
-    return fmaxf(largest / Q_MAX, pair / PAIR_MAX);
-}
-/* Rounding may lift two neighbours of one sign to 129: the larger one gives way. */
-static void bound_pairs(const struct gemm_kernel *kn, int8_t *q, int len) {
-    for (int k = 0; k < len; k += kn->lanes) {
-        const int other = next_pair(kn, &k, len);
-        for (int i = 0; i < kn->lanes && other + i < len; i++) {
-            if (abs(q[k + i] + q[other + i]) > PAIR_MAX) {
-                int8_t *larger = abs(q[k + i]) > abs(q[other + i]) ? &q[k + i] : &q[other + i];
-                *larger = (int8_t)(*larger > 0 ? *larger - 1 : *larger + 1);
-            }
-        }
-    }
-}
-/* Values [k0, k0 + len) of column j. */
-static void quantise_group(struct linear_weight *w, int8_t *q, const float *row, int k0, int len,
-                           int j) {
-    const float scale = group_scale(w->kernel, row, len), inverse = scale > 0 ? 1 / scale : 0;
-    const size_t at = (size_t)(k0 / w->kernel->scaled) * (size_t)w->n_padded + (size_t)j;
-    int sum = 0;
-    for (int k = 0; k < len; k++) {
-        q[k] = (int8_t)rintf(fmaxf(-Q_MAX, fminf(Q_MAX, row[k] * inverse)));
-    }
-    if (w->kernel->pairs_saturate) {
-        bound_pairs(w->kernel, q, len);
-    }
-    for (int k = 0; k < len; k++) {
-        sum += q[k];
-    }
-    w->scales[at] = scale;
-    w->sums[at] = (float)sum;
-}
-
-/* bf16 and int8: a block of one column, in words of the kernel's order (gemm.h). */
-static void make_words(struct linear_weight *w, uint32_t words[GEMM_KC], const float *row, int k0,
-                       int len, int j) {
-    const struct gemm_kernel *kn = w->kernel;
-    int8_t q[GEMM_KC];
-    memset(words, 0, (size_t)gemm_words(kn, len) * sizeof(*words));
-    for (int k = 0; kn->dtype == DTYPE_I8 && k < len; k += kn->scaled) {
-        const int n = len - k < kn->scaled ? len - k : kn->scaled;
-        quantise_group(w, q + k, row + k, k0 + k, n, j);
-    }
-    for (int k = 0; k < len; k++) {
-        const int chunk = kn->per_word * kn->lanes, part = k % chunk / kn->lanes;
-        const uint32_t bits = kn->dtype == DTYPE_I8 ? (uint8_t)q[k] : to_bfloat(row[k]);
-        words[k / chunk * kn->lanes + k % kn->lanes] |= bits << (32 / kn->per_word * part);
-    }
-}
-/* Column `j` of N: one row of the checkpoint's matrix, [k], goes to every k block's panel. */
-static void pack_column(struct linear_weight *w, const float *row, int j) {
-    const int nr = w->kernel->nr, panel = j / nr * nr;
-    uint32_t words[GEMM_KC];
-    for (int k0 = 0; k0 < w->k; k0 += GEMM_KC) {
-        const int len = gemm_block_len(w->k, k0), n = gemm_words(w->kernel, len);
-        uint32_t *out = (uint32_t *)w->data +
-                        (size_t)(k0 / w->kernel->per_word) * (size_t)w->n_padded +
-                        (size_t)panel * (size_t)n + (j - panel);
-        make_words(w, words, row + k0, k0, len, j);
-        for (int i = 0; i < n; i++) {
-            out[(ptrdiff_t)i * nr] = words[i];
-        }
-    }
-}
 
 /* Row j of all parts one below the other, [k], as floats, scaled; rows beyond the last are zero. */
 static void fetch_row(float *out, const struct linear_part *parts, int n_parts, int j, size_t k) {
@@ -128,20 +23,6 @@ static void fetch_row(float *out, const struct linear_part *parts, int n_parts, 
         out[c] *= parts[i].scale;
     }
 }
-/* fp32: a panel's rows to columns, nr at a time, so that what is written is one stream. */
-static void pack_panel(struct linear_weight *w, const float *rows, int panel) {
-    const size_t nr = (size_t)w->kernel->nr, k = (size_t)w->k;
-    for (int block = 0; block < gemm_blocks(w); block++) {
-        const int k0 = block * GEMM_KC;
-        const size_t len = (size_t)gemm_block_len(w->k, k0);
-        float *out = (float *)w->data + (size_t)k0 * (size_t)w->n_padded + (size_t)panel * len * nr;
-        for (size_t i = 0; i < len; i++) {
-            for (size_t c = 0; c < nr; c++) {
-                out[i * nr + c] = rows[c * k + (size_t)k0 + i];
-            }
-        }
-    }
-}
 /* rows: [nr, k], scratch. */
 static void pack_weight(struct linear_weight *w, float *rows, const struct linear_part *parts,
                         int n_parts) {
@@ -151,13 +32,7 @@ static void pack_weight(struct linear_weight *w, float *rows, const struct linea
         for (int c = 0; c < nr; c++) {
             fetch_row(rows + (size_t)c * k, parts, n_parts, panel * nr + c, k);
         }
-        if (w->kernel->dtype == DTYPE_F32) {
-            pack_panel(w, rows, panel);
-            continue;
-        }
-        for (int c = 0; c < nr && panel * nr + c < w->n; c++) {
-            pack_column(w, rows + (size_t)c * k, panel * nr + c);
-        }
+        w->kernel->pack_panel(w, rows, panel * nr);
     }
 }
 static void pack_bias(float *out, const struct linear_part *part) {

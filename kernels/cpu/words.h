@@ -12,6 +12,7 @@
 #if GEMM_BITS == 32
 #define DTYPE DTYPE_F32
 #define KERNEL ISA(gemm_float32)
+#define PACK_PANEL ISA(pack_panel_float32) // pack_weight.c
 #define PER_WORD 1
 #define LANES 1
 typedef float word;
@@ -26,11 +27,13 @@ typedef int32_t word;
 #if GEMM_BITS == 16
 #define DTYPE DTYPE_BF16
 #define KERNEL ISA(gemm_bfloat16)
+#define PACK_PANEL ISA(pack_panel_bfloat16) // pack_weight.c
 #define PER_WORD 2
 typedef vec sums;
 #else
 #define DTYPE DTYPE_I8
 #define KERNEL ISA(gemm_int8)
+#define PACK_PANEL ISA(pack_panel_int8) // pack_weight.c
 #define PER_WORD 4
 typedef ivec sums;
 #endif

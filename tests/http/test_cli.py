@@ -183,6 +183,106 @@ def test_classify_arguments_and_modes():
             assert row["score"] == pytest.approx(wanted["score"], abs=1e-5)
 
 
+def check(*args, **kwargs):
+    result = berth("models", "check", BASE, *args, **kwargs)
+    return result.returncode, result.stdout.decode(), result.stderr.decode()
+
+
+def test_models_check_compares_precisions(tmp_path):
+    names = json.loads((BASE / "config.json").read_text())["id2label"]
+    cases = golden("base")
+    best = [names[str(max(range(len(c["logits"])), key=c["logits"].__getitem__))] for c in cases]
+    texts, tabbed, apart = tmp_path / "texts", tmp_path / "tabbed", tmp_path / "labels"
+    texts.write_text("".join(c["text"] + "\n" for c in cases))
+    tabbed.write_text("".join(f"{label}\t{c['text']}\n" for label, c in zip(best, cases)))
+    apart.write_text("".join(label + "\n" for label in best))
+    code, out, err = check("--texts", texts, "--precision", "int8", "--min-agreement", "0.5")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{len(cases)} texts, float32 beside int8 (cpu, ") and out.endswith("passed\n")
+    assert "same label" in out and "score difference max 0." in out and "cosine of logits worst" in out
+    assert "accuracy" not in out
+    for labels in (("--texts", tabbed), ("--texts", texts, "--labels", apart)):
+        code, out, err = check(*labels, "--min-agreement", "0", "--max-accuracy-loss", "100")
+        assert (code, err) == (0, "")
+        assert "accuracy         1.0000, int8 " in out  # the labels are fp32's own
+
+
+def test_models_check_fails_below_its_limits(tmp_path):
+    texts = tmp_path / "texts"
+    texts.write_text("good film\nbad film\n")
+    code, out, _ = check("--texts", texts, "--max-mean-difference", "0")
+    assert code == 1 and out.endswith("failed\n")
+
+
+@pytest.mark.parametrize("content, args, message", [
+    (None, (), "No such file"),
+    (b"", (), "there are no texts in it"),
+    (b"a\n\nb\n", (), "line 2: the text is empty"),
+    (b"a\nb\xff\n", (), "line 2: invalid UTF-8 at byte 1"),
+    (b"a" * 70000 + b"\n", ("--max_body_bytes", "65536"), "line 1: longer than 65536 bytes (server.max_body_bytes)"),
+    (b"a\n" + b"good " * 100, ("--auto_truncate=false",), "line 2: the text has 102 tokens, at most 64 are allowed"),
+    (b"NEGATIVE\ta\nb\n", (), "line 2: the first line begins with a label"),
+    (b"NEGATIVE\ta\nNEGATIVE\t\n", (), "line 2: the first line begins with a label"),
+    (b"a\nb\n", ("--labels", "labels"), "1 labels for 2 texts"),
+    (b"a\n", ("--labels", "two"), "line 2: more labels than texts"),
+    (b"a\n", ("--labels", "wrong"), "line 1: not a label of this model"),
+    (b"a\n", ("--labels", "nowhere"), "nowhere: No such file"),
+    (b"a\n", ("--min-agreement", "2"), '--min-agreement: "2", where a number, 0 to 1 is expected'),
+    (b"a\n", ("--max-accuracy-loss", "x"), '--max-accuracy-loss: "x", where a number, 0 to 100 is expected'),
+    (b"a\n", ("--max-mean-difference", "nan"), '--max-mean-difference: "nan"'),
+    (b"a\n", ("--isa", "baseline", "--precision", "bfloat16"), "means float32 on this machine"),
+    (b"a\n", ("--isa", "avx1"), 'cpu isa "avx1": this machine and build have baseline'),
+])
+def test_models_check_names_what_is_wrong(tmp_path, content, args, message):
+    names = list(json.loads((BASE / "config.json").read_text())["id2label"].values())
+    if content is not None:
+        (tmp_path / "texts").write_bytes(content.replace(b"NEGATIVE", names[0].encode()))
+    for file, text in (("labels", names[0]), ("two", f"{names[0]}\n{names[1]}"), ("wrong", "no such label")):
+        (tmp_path / file).write_text(text + "\n")
+    args = [tmp_path / a if a in ("labels", "two", "wrong", "nowhere") else a for a in args]
+    code, out, err = check("--texts", tmp_path / "texts", *args)
+    assert (code, out) == (1, "")
+    assert message in err, err
+
+
+def test_models_check_reads_no_folder(tmp_path):
+    code, out, err = check("--texts", tmp_path)
+    assert (code, out) == (1, "") and err == f"berth: models: {tmp_path}: reading failed: Is a directory\n"
+
+
+def test_models_check_measures_what_truncation_leaves(tmp_path):
+    texts = tmp_path / "texts"
+    texts.write_text("good " * 100 + "\n")
+    code, out, err = check("--texts", texts, "--min-agreement", "0")
+    assert (code, err) == (0, "") and out.startswith("1 texts, ")
+
+
+@pytest.mark.parametrize("words, message", [
+    (("--precision", "int4"), '"int4", where one of float32, bfloat16, int8, auto is expected'),
+    (("a text",), '"a text" is one word too many'),
+    (("--min-agrement", "1"), "min-agreement"),
+])
+def test_models_check_refuses_words(tmp_path, words, message):
+    (tmp_path / "texts").write_text("a\n")
+    code, out, err = check("--texts", tmp_path / "texts", *words)
+    assert (code, out) == (2, "") and message in err, err
+
+
+def test_models_check_of_other_heads(tmp_path):
+    """A regression has no labels to agree on; several labels a text agree when all of them do."""
+    texts = tmp_path / "texts"
+    texts.write_text("good film\nbad film\n")
+    for name, words in (("regression", "a regression has none"), ("multi_label", "of texts (at least 0)")):
+        result = berth("models", "check", MODELS / name, "--texts", texts, "--min-agreement", "0")
+        out = result.stdout.decode()
+        assert result.returncode == 0 and words in out and "accuracy" not in out, out
+
+
+def test_models_wants_its_word():
+    for words in (("models",), ("models", "check", BASE), ("models", "chek", BASE, "--texts", "x")):
+        assert berth(*words).returncode == 2
+
+
 def test_classify_keeps_the_order_of_many_lines():
     texts = [f"film number {i} was {'very ' * (i % 30)}good" for i in range(2000)]
     result = berth("classify", BASE, "--max_queued_jobs", "64", stdin="\n".join(texts).encode())

@@ -171,6 +171,11 @@ def test_lengths_of_a_file(tmp_path):
     (("--cost", "1,2,3,4", "--lengths", "chat", "--rate", "5"), "A,B,C"),
     (("--cost", "0,0,0", "--lengths", "chat", "--rate", "5"), "A,B,C"),
     (("--cost", "a,b,c", "--lengths", "chat", "--rate", "5"), "A,B,C"),
+    ((*SMALL, "--confirm", "5"), "--url"),
+    ((*SMALL, "--keep"), "--url"),
+    ((*SMALL, "--url", "http://127.0.0.1:1", "--confirm", "-1"), "--confirm"),
+    ((*SMALL, "--url", "http://127.0.0.1:1", "--confirm", "0", "--keep"), "--confirm 0"),
+    ((*SMALL, "--url", "http://127.0.0.1:1", "--simulate", "--confirm", "5"), "--simulate"),
     (("--trcae", "a"), "--trace"),
     ((*SMALL, "DIR", "another"), "too many"),
 ])
@@ -185,7 +190,7 @@ def test_nothing_to_tune():
 
 def test_help_names_its_options():
     out = berth("tune", "--help").stdout.decode()
-    for option in ("--trace FILE", "--lengths FILE|NAME", "--slo p99=TIME", "--simulate\n", "--batching.mode"):
+    for option in ("--trace FILE", "--lengths FILE|NAME", "--slo p99=TIME", "--simulate\n", "--keep\n", "--batching.mode"):
         assert option in out
     assert "usage: berth tune [MODEL_DIR]" in out
 
@@ -304,3 +309,107 @@ def test_url_that_does_not_help(told, start_berth, monkeypatch):
     assert "http://" in refused_run("--url", "localhost:1", "--simulate")
     assert "without a path" in refused_run("--url", told + "/x", "--simulate")
     assert "refused" in refused_run("--url", "http://127.0.0.1:1", "--simulate")
+
+
+# confirmed on a running server
+
+IN_FORCE = ("mode", "max_batch_ms", "rank_cost_factor", "interrupt", "buckets")
+LIMITS = ("up_to", "max_batch_tokens", "max_batch_requests", "max_wait_ms")
+
+
+def in_force(server):
+    told = {key: value for key, value in server.ask(get("/debug/buckets")).json().items() if key in IN_FORCE}
+    told["buckets"] = [{key: bucket[key] for key in LIMITS} for bucket in told["buckets"]]
+    return told
+
+
+def confirm(server, tmp_path, *words, code=0):
+    """A load whose lengths the default bounds fit badly, so that there is a better proposal."""
+    trace = trace_of(tmp_path / "load.csv", [(i * 20, 33 if i % 2 else 60) for i in range(100)])
+    result = berth("tune", "--url", f"http://127.0.0.1:{server.port}", "--trace", trace, "--cost", "400,400,0.1",
+                   "--confirm", "1", *words)
+    assert result.returncode == code, result.stderr.decode()
+    return result.stdout.decode(), result.stderr.decode()
+
+
+def measured(out):
+    """Lines of the second table: predicted p50 and p99, measured p50 and p99, answers/s, failed."""
+    table = out[out.index("confirming on"):]
+    found = re.findall(r"(?m)^(before|proposal) +([0-9. ]+)$", table)
+    return {name: [float(x) for x in text.split()] for name, text in found}
+
+
+def test_confirm_puts_the_old_settings_back(start_berth, tmp_path):
+    server = start_berth("--mode", "bucketed", "--max_batch_ms", "70", "--rank_cost_factor", "3.5")
+    before = in_force(server)
+    out, _ = confirm(server, tmp_path, "--out", tmp_path / "tuned.jsonc")
+    assert "70 ms a batch" in out and "rank factor 3.5" in out  # it begins with what is in force there
+    assert "50 arrivals" in out and "has its old settings again" in out
+    trials = measured(out)
+    assert set(trials) == {"before", "proposal"}
+    for predicted_p50, predicted_p99, p50, p99, answers_per_s, failed in trials.values():
+        assert 0 < predicted_p50 <= predicted_p99 and 0 < p50 <= p99
+        assert answers_per_s > 0 and failed == 0
+    assert in_force(server) == before
+    changes = [e for e in server.events() if e["event"] == "batching_changed"]
+    assert [e["buckets"] for e in changes] == [len(settings(tmp_path / "tuned.jsonc")["buckets"]), len(before["buckets"])]
+
+
+@pytest.mark.parametrize("mode", ["bucketed", "padded"])
+def test_confirm_keeps_the_proposal(start_berth, tmp_path, mode):
+    server = start_berth("--mode", mode)
+    before = in_force(server)
+    out, _ = confirm(server, tmp_path, "--keep", "--out", tmp_path / "tuned.jsonc")
+    kept = in_force(server)
+    if "Nothing was changed on the server" in out:
+        assert kept == before
+        return
+    assert "The server keeps it" in out
+    # a start with the file that was written has the same in force
+    assert kept == in_force(start_berth("--config", tmp_path / "tuned.jsonc"))
+
+
+def test_confirm_says_whether_the_goal_is_held(start_berth, tmp_path):
+    assert "Measured, p99=20000ms is held." in confirm(start_berth(), tmp_path, "--slo", "p99=20s")[0]
+
+
+def test_confirm_can_be_left_out(start_berth):
+    server = start_berth("--mode", "bucketed")
+    before = in_force(server)
+    out = tune("--url", f"http://127.0.0.1:{server.port}", *SMALL, "--confirm", "0")
+    assert "confirming" not in out and in_force(server) == before
+    assert not [e for e in server.events() if e["event"] == "batching_changed"]
+
+
+def test_confirm_needs_a_berth(told, tmp_path):
+    trace = trace_of(tmp_path / "load.csv", [(0, 5), (10, 9)])
+    assert "/debug/buckets: status 404" in refused_run("--url", told, "--trace", trace)
+
+
+@pytest.mark.parametrize("answers, said", [
+    ([422], "status 422"),
+    ([200, 500], "the server still has the proposal in force"),
+])
+def test_confirm_when_the_server_refuses(told, tmp_path, monkeypatch, answers, said):
+    bodies, left = [], list(answers)
+    bucket = {"up_to": 128, "max_batch_tokens": 256, "max_batch_requests": 64, "max_wait_ms": 0}
+    monkeypatch.setitem(Told.pages, "/debug/buckets",
+                        {"mode": "bucketed", "max_batch_ms": 100, "rank_cost_factor": 4.5, "interrupt": False,
+                         "priority_ms": {"normal": 0, "high": -100, "low": 100}, "buckets": [bucket]})
+
+    def answer(handler, status):
+        handler.rfile.read(int(handler.headers["Content-Length"]))
+        handler.send_response(status)
+        handler.send_header("Content-Length", "2")
+        handler.end_headers()
+        handler.wfile.write(b"{}")
+
+    def put(handler):
+        bodies.append(handler.path)
+        answer(handler, left.pop(0))
+
+    monkeypatch.setattr(Told, "do_PUT", put, raising=False)
+    monkeypatch.setattr(Told, "do_POST", lambda handler: answer(handler, 200), raising=False)
+    trace = trace_of(tmp_path / "load.csv", [(i * 20, 33 if i % 2 else 60) for i in range(100)])
+    assert said in refused_run("--url", told, "--trace", trace, "--cost", "400,400,0.1", "--confirm", "1")
+    assert bodies == ["/debug/buckets"] * len(answers)

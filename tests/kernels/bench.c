@@ -47,8 +47,11 @@ static struct bound bound_by_peak(const char *isa) {
 static struct bound bound_by_copy(const char *isa) {
     return (struct bound){"GB/s", "memory copy", isa ? machine_copy_gbs() : 0};
 }
+static bool is_emulated(const char *isa) {
+    return !strcmp(isa, "wide") || !strcmp(isa, "tiles");
+}
 static void bench_machine(void) {
-    for (const char *const *isa = check_isas(); *isa; isa++) {
+    for (const char *const *isa = check_isas(); *isa && !is_emulated(*isa); isa++) {
         printf("peak %-8s multiply-add %6.1f GFLOP/s a core, %6.1f on two at once\n", *isa,
                machine_peak_gflops(*isa, 1), machine_peak_gflops(*isa, 2));
     }
@@ -266,19 +269,28 @@ static void bench_passes(struct backend *be, const struct net_host *h) {
     net_weights_finish(&w, be, h->shape.n_layers);
 }
 
+static void bench_kind(const char *isa, enum precision precision, const struct net_host *h,
+                       bool with_reference) {
+    struct pair p = check_pair_in(isa, 1, precision), two = check_pair_in(isa, 2, precision);
+    printf("%s, products in %s\n", isa, dtype_name(p.dev->dtype));
+    if (with_reference) {
+        bench_ops(p.ref, NULL, h);
+    }
+    bench_ops(p.dev, precision == PRECISION_FLOAT32 ? isa : NULL, h); // the peak is of fp32
+    bench_passes(p.dev, h);
+    bench_passes(two.dev, h);
+    check_pair_finish(&p), check_pair_finish(&two);
+}
+
 int bench(void) {
     struct net_host h;
     net_host_init(&h, &minilm);
     bench_machine();
-    for (const char *const *isa = check_isas(); *isa; isa++) {
-        struct pair p = check_pair(*isa, 1), two = check_pair(*isa, 2);
-        if (isa == check_isas()) {
-            bench_ops(p.ref, NULL, &h);
-        }
-        bench_ops(p.dev, *isa, &h);
-        bench_passes(p.dev, &h);
-        bench_passes(two.dev, &h);
-        check_pair_finish(&p), check_pair_finish(&two);
+    for (const char *const *isa = check_isas(); *isa && !is_emulated(*isa); isa++) {
+        bench_kind(*isa, PRECISION_FLOAT32, &h, isa == check_isas());
+    }
+    for (const struct kind *k = check_kinds(); k->isa && !is_emulated(k->isa); k++) {
+        bench_kind(k->isa, k->precision, &h, false);
     }
     net_host_finish(&h);
     return 0;

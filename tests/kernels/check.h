@@ -64,9 +64,11 @@ void check_run(struct backend *be, const struct token_batch *b, program_fn *prog
 struct host_tensor check_host(int rows, int cols, float spread, enum dtype dtype);
 void check_host_free(struct host_tensor *t);
 
+int test_edges(void);      // edges.c
 int test_ops(void);        // ops.c
 int test_layers(void);     // layers.c
 int test_lanes(void);      // lanes.c
+int test_packing(void);    // packing.c
 int test_precisions(void); // precisions.c
 int bench(void);           // bench.c
 #endif

@@ -1,5 +1,6 @@
 /* demo.c - 200 sentences on the demo model. usage: golden_demo BACKEND DEMO_LOGITS MODEL_DIR
- * Exits with 77 (skipped) where the model is not there; BERTH_DEMO_MODEL names another place. */
+ * Exits with 77 (skipped) where the model is not there, or the machine lacks the backend's level;
+ * BERTH_DEMO_MODEL names another place. */
 #include "tests/golden/logits/golden.h"
 
 #include <limits.h>
@@ -19,6 +20,9 @@ int main(int argc, char **argv) {
     snprintf(file, sizeof(file), "%s/model.safetensors", dir);
     if (access(file, R_OK)) {
         printf("skipped: no demo model in %s\n", dir);
+        return 77;
+    }
+    if (!golden_can_run(argv[1])) {
         return 77;
     }
     struct golden g;

@@ -18,8 +18,11 @@ void golden_read(struct golden *g, const char *path);
 void golden_finish(struct golden *g);
 /* Keeps the cases of at most max_tokens tokens, every `step`-th of them. */
 void golden_keep(struct golden *g, int max_tokens, int step);
-/* backend: "reference", or "cpu-ISA-LANES", such as "cpu-baseline-2"; `best` for an ISA is this
- * machine's best. Prints a line; false when a logit is off by more than 1e-4, or alone, packed and
- * padded differ by more than 1e-5. */
+/* backend: "reference", or "cpu-LEVEL-LANES", such as "cpu-baseline-2", or "cpu-best-1-int8";
+ * `best` is this machine's best level (kernels/cpu/isa.c). False, with a line, when it lacks the
+ * level. */
+bool golden_can_run(const char *backend);
+/* Prints a line; false when a logit is off by more than 1e-4 (in fp32), or alone, packed and padded
+ * differ by more than 1e-5 (other precisions: at all). */
 bool golden_check(const struct golden *g, const char *backend, const char *model_dir);
 #endif

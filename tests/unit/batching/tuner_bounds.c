@@ -115,6 +115,43 @@ static void test_equals_brute_force(void **state) {
         }
     }
 }
+/* The five mixes with their lengths brought together into at most MAX_DISTINCT, of near equal
+ * share; each of them as long as its longest. */
+static void coarse_mix(struct lengths *out, const char *name, int last) {
+    static struct lengths fine;
+    struct error err = {.text = ""};
+    int64_t total = 0, seen = 0, held = 0, n_closed = 0;
+    assert_int_equal(lengths_named(&fine, name, 3, last, &err), STATUS_OK);
+    for (int len = 1; len <= last; len++) {
+        total += fine.count[len];
+    }
+    memset(out, 0, sizeof(*out));
+    for (int len = 1; len <= last; len++) {
+        seen += fine.count[len];
+        held += fine.count[len];
+        if (held > 0 && (seen * MAX_DISTINCT >= total * (n_closed + 1) || len == last)) {
+            out->count[len] = held;
+            held = 0;
+            n_closed = seen * MAX_DISTINCT / total;
+        }
+    }
+}
+static void test_equals_brute_force_on_the_mixes(void **state) {
+    static const char *const mixes[] = {"chat", "reviews", "queries", "documents", "bimodal"};
+    enum { LAST = 512, FEWEST = 10 }; // queries are short: few lengths are most of them
+    static struct lengths h;
+    int candidates[LAST];
+    (void)state;
+    for (size_t m = 0; m < N_ITEMS(mixes); m++) {
+        coarse_mix(&h, mixes[m], LAST);
+        const int n = distinct(candidates, &h, LAST);
+        assert_in_range(n + (h.count[LAST] > 0), FEWEST, MAX_DISTINCT);
+        for (int k = 1; k <= MAX_K; k++) {
+            check_bounds(&h, candidates, n, k, LAST, coefs[m % N_ITEMS(coefs)]);
+            check_bounds(&h, candidates, n, k, LAST, coefs[2]);
+        }
+    }
+}
 /* Any bound may be chosen, not only lengths that occur: none of them is better. */
 static void test_bounds_between_lengths_are_no_better(void **state) {
     struct lengths h;
@@ -178,6 +215,7 @@ static void test_many_lengths(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_brute_force),
+        cmocka_unit_test(test_equals_brute_force_on_the_mixes),
         cmocka_unit_test(test_bounds_between_lengths_are_no_better),
         cmocka_unit_test(test_few_lengths),
         cmocka_unit_test(test_many_lengths),
