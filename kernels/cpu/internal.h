@@ -34,7 +34,7 @@ struct cpu_lane {
     float *packed;   // a panel's x, in words of any precision
     float *chunk;    // a panel's piece of the FFN's hidden layer, packed
     float *rows;     // the same not packed, [PANEL_ROWS, GEMM_KC], where the product cannot pack it
-    float *attend;   // one head
+    float *attend;   // one head; without fusion the scores of all
     float *residual; // [few rows, hidden]: own copy of x inside layer_rest(), columns cut
 };
 
@@ -50,6 +50,8 @@ enum { CPU_SLOTS = 2 }; // the second is for what interrupts the first
 
 struct cpu_backend {
     struct backend base;
+    struct backend_fn fn; // this backend's own table
+    bool is_separate;     // without fusion
     const struct cpu_isa *isa;
     const struct gemm_kernel *gemm; // of the backend's precision
     struct lanes *lanes;

@@ -41,7 +41,12 @@ float check_normal(void) { // the sum of 4 uniform numbers, scaled
 struct pair check_pair(const char *isa, int n_lanes) {
     struct pair p = {0};
     struct error err;
-    const struct cpu_options opt = {.n_lanes = n_lanes, .first_core = -1, .isa = isa};
+    const char *fusion = getenv("BERTH_TEST_FUSION");
+    const struct cpu_options opt = {.n_lanes = n_lanes,
+                                    .first_core = -1,
+                                    .isa = isa,
+                                    .fusion =
+                                        fusion && !strcmp(fusion, "off") ? FUSION_OFF : FUSION_ON};
     if (reference_backend_create(&p.ref, &err) || cpu_backend_create(&p.dev, &opt, &err)) {
         fail_msg("%s", err.text);
     }

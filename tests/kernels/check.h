@@ -17,6 +17,7 @@ float check_normal(void);          // mean 0, variance 1, nearly
 struct pair {
     struct backend *ref, *dev;
 };
+/* BERTH_TEST_FUSION=off: of devices without fusion. */
 struct pair check_pair(const char *isa, int n_lanes);
 void check_pair_finish(struct pair *p);
 /* Every ISA this machine has, NULL at the end; what it lacks is said once. */

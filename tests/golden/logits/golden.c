@@ -175,7 +175,8 @@ static bool compare(float *const got[N_MODES], const float *want, int n, const c
     return ok;
 }
 
-/* "reference", or "cpu-ISA-LANES"; the ISA `best` is the best of this machine. */
+/* "reference", "cpu-ISA-LANES", or "separate-ISA-LANES", which is that without fusion; the ISA
+ * `best` is the best of this machine. */
 static struct backend *make_backend(const char *name) {
     struct backend *be = NULL;
     struct error err;
@@ -184,12 +185,14 @@ static struct backend *make_backend(const char *name) {
         return be;
     }
     const char *isa = strchr(name, '-'), *lanes = strrchr(name, '-');
-    must(!strncmp(name, "cpu-", 4) && lanes > isa, name, "no such backend");
+    const bool is_separate = !strncmp(name, "separate-", 9);
+    must((is_separate || !strncmp(name, "cpu-", 4)) && lanes > isa, name, "no such backend");
     char isa_name[32];
     snprintf(isa_name, sizeof(isa_name), "%.*s", (int)(lanes - isa - 1), isa + 1);
     const struct cpu_options opt = {.n_lanes = (int)strtol(lanes + 1, NULL, 10),
                                     .first_core = -1,
-                                    .isa = strcmp(isa_name, "best") ? isa_name : NULL};
+                                    .isa = strcmp(isa_name, "best") ? isa_name : NULL,
+                                    .fusion = is_separate ? FUSION_OFF : FUSION_ON};
     must(!cpu_backend_create(&be, &opt, &err), name, err.text);
     return be;
 }
