@@ -1,11 +1,14 @@
-/* cmd_bench.c - `berth bench URL`: the options of the load client, which is bench/client. The table
- * is all there is to say about an option: name, bounds, help. */
+/* cmd_bench.c - `berth bench URL`: the options of the load client, which is bench/client, and of
+ * the experiments that start servers themselves, bench/experiment. The table is all there is to say
+ * about an option: name, bounds, help. */
 #include "server/commands.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "bench/client/bench.h"
 #include "bench/client/plan.h"
+#include "bench/experiment/experiment.h"
 #include "server/flags.h"
 
 #define AT(member) offsetof(struct bench_config, member)
@@ -79,6 +82,23 @@ static const struct flag flags[] = {
      "The client wakes so long before a request is due and spins (default 60).", 0},
     {"no-probe", NULL, FLAG_SWITCH, AT(no_probe), 0, 0,
      "Skips the one request that is sent first to see whether URL and path are right.", 0},
+    TEXT("experiment", "NAME", experiment,
+         "Without a URL: padding starts servers of --model in every batching mode, loads them in\n"
+         "      turn, and tells what padding costs; some 4 1/2 minutes. With --connections (32) "
+         "and\n"
+         "      --duration (6 s) for its closed loop."),
+    TEXT("model", "DIR", model, "The model that --experiment and --sweep serve."),
+    TEXT("fusion", "on|off", fusion,
+         "Of --experiment: off compares servers without fused kernels, on leaves these out; by\n"
+         "      default padded and packed are there without fusion too, in the closed loop."),
+    {"rounds", "N", FLAG_INT, AT(rounds), 1, EXPERIMENT_MAX_ROUNDS,
+     "Of the experiment's closed loop (default 2).", 0},
+    {"equal-seconds", "TIME", FLAG_SECONDS, AT(equal_s), 0.1, 3600,
+     "Of its load at half of what padded can do (default 7).", 0},
+    {"overload", "X", FLAG_NUMBER, AT(overload), 0.1, 100,
+     "Its last load, in units of what padded can do (default 1.5).", 0},
+    {"overload-seconds", "TIME", FLAG_SECONDS, AT(overload_s), 0.1, 3600,
+     "How long that goes on for padded and packed (default 60); 8 s at most for the others.", 0},
 };
 _Static_assert((int)BENCH_OK == 0 && (int)BENCH_FAULT == (int)EXIT_FAULT &&
                    (int)BENCH_USAGE == (int)EXIT_USAGE,
@@ -86,6 +106,47 @@ _Static_assert((int)BENCH_OK == 0 && (int)BENCH_FAULT == (int)EXIT_FAULT &&
 
 void bench_print_options(FILE *out) {
     flags_print_help(out, flags, (int)N_ITEMS(flags));
+}
+/* What says when and what to measure is the experiment's own. */
+static const char *foreign_option(const struct bench_config *c) {
+    const struct {
+        const char *name;
+        bool is_given;
+    } all[] = {{"--rate", c->rate},
+               {"--trace", c->trace},
+               {"--requests", c->requests > 0},
+               {"--find-rate", c->find_rate},
+               {"--until-stable", c->until_stable},
+               {"--fail-if", c->n_fail_if > 0},
+               {"--samples", c->samples},
+               {"--method", strcmp(c->method, bench_defaults.method) != 0},
+               {"--path", c->path},
+               {"--field", c->field},
+               {"--dialect", strcmp(c->dialect, bench_defaults.dialect) != 0}};
+    for (size_t i = 0; i < N_ITEMS(all); i++) {
+        if (all[i].is_given) {
+            return all[i].name;
+        }
+    }
+    return NULL;
+}
+static int run_experiment(const struct bench_config *c, int n_words, char **words) {
+    const char *foreign = foreign_option(c);
+    if (c->experiment && strcmp(c->experiment, "padding") != 0) {
+        fprintf(stderr, "berth: bench: --experiment %.40s: expected padding\n", c->experiment);
+    } else if (n_words > 0) {
+        fprintf(stderr, "berth: bench: --experiment starts its servers itself: no URL (%.60s)\n",
+                words[0]);
+    } else if (!c->model) {
+        fputs("berth: bench: no model: berth bench --experiment padding --model DIR\n", stderr);
+    } else if (c->fusion && strcmp(c->fusion, "on") != 0 && strcmp(c->fusion, "off") != 0) {
+        fprintf(stderr, "berth: bench: --fusion %.40s: expected on or off\n", c->fusion);
+    } else if (foreign) {
+        fprintf(stderr, "berth: bench: %s does not go with --experiment\n", foreign);
+    } else {
+        return (int)experiment_padding(c);
+    }
+    return EXIT_USAGE;
 }
 int cmd_bench(int argc, char **argv) {
     struct bench_config cfg = bench_defaults;
@@ -96,11 +157,21 @@ int cmd_bench(int argc, char **argv) {
         fprintf(stderr, "berth: bench: %s\n", err.text);
         return EXIT_USAGE;
     }
+    if (cfg.experiment) {
+        return run_experiment(&cfg, n_words, argv);
+    }
+    if (cfg.model) {
+        fputs("berth: bench: --model goes with --experiment\n", stderr);
+        return EXIT_USAGE;
+    }
     if (n_words != 1) {
         if (n_words) {
             fprintf(stderr, "berth: bench: \"%.60s\" is one word too many\n", argv[1]);
         } else {
-            fputs("berth: bench: no URL; usage: berth bench URL\n", stderr);
+            fputs(
+                "berth: bench: no URL; usage: berth bench URL, or berth bench --experiment padding "
+                "--model DIR\n",
+                stderr);
         }
         return EXIT_USAGE;
     }

@@ -39,6 +39,13 @@ struct bench_config {
     const char *fail_if[BENCH_MAX_CHECKS];
     int n_fail_if;
     int max_samples;
+
+    /* Of bench/experiment, which starts servers itself; NULL or false: not asked for. */
+    const char *experiment, *model, *fusion;
+    int rounds;
+    double equal_s, overload_s, overload; // overload: times the bad case's closed-loop rate
+    bool sweep;
+    const char *slo, *budgets, *budget_ms;
 };
 extern const struct bench_config bench_defaults;
 
