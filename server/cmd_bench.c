@@ -99,6 +99,15 @@ static const struct flag flags[] = {
      "Its last load, in units of what padded can do (default 1.5).", 0},
     {"overload-seconds", "TIME", FLAG_SECONDS, AT(overload_s), 0.1, 3600,
      "How long that goes on for padded and packed (default 60); 8 s at most for the others.", 0},
+    {"sweep", NULL, FLAG_SWITCH, AT(sweep), 0, 0,
+     "Without a URL: latency against throughput, over rates and batch budgets of servers of\n"
+     "      --model; --duration for each point (4 s); 4 minutes with the budgets as they are.",
+     0},
+    TEXT("slo", "GOAL", slo, "Of --sweep: what has to hold, such as p99=50ms."),
+    TEXT("budgets", "N,N", budgets,
+         "Of --sweep: batching.max_batch_tokens to try (default 64,256,1024)."),
+    TEXT("budget-ms", "N,N", budget_ms,
+         "Of --sweep: batching.max_batch_ms to try with each (default 5,25)."),
 };
 _Static_assert((int)BENCH_OK == 0 && (int)BENCH_FAULT == (int)EXIT_FAULT &&
                    (int)BENCH_USAGE == (int)EXIT_USAGE,
@@ -130,23 +139,40 @@ static const char *foreign_option(const struct bench_config *c) {
     }
     return NULL;
 }
-static int run_experiment(const struct bench_config *c, int n_words, char **words) {
+/* What is wrong with the options of an experiment or a sweep. */
+static enum status check_experiment(const struct bench_config *c, int n_words, char **words,
+                                    struct error *err) {
+    const char *name = c->sweep ? "--sweep" : "--experiment";
     const char *foreign = foreign_option(c);
-    if (c->experiment && strcmp(c->experiment, "padding") != 0) {
-        fprintf(stderr, "berth: bench: --experiment %.40s: expected padding\n", c->experiment);
-    } else if (n_words > 0) {
-        fprintf(stderr, "berth: bench: --experiment starts its servers itself: no URL (%.60s)\n",
-                words[0]);
-    } else if (!c->model) {
-        fputs("berth: bench: no model: berth bench --experiment padding --model DIR\n", stderr);
-    } else if (c->fusion && strcmp(c->fusion, "on") != 0 && strcmp(c->fusion, "off") != 0) {
-        fprintf(stderr, "berth: bench: --fusion %.40s: expected on or off\n", c->fusion);
-    } else if (foreign) {
-        fprintf(stderr, "berth: bench: %s does not go with --experiment\n", foreign);
-    } else {
-        return (int)experiment_padding(c);
+    if (c->sweep && c->experiment) {
+        return error_set(err, STATUS_INVALID, "--sweep and --experiment exclude each other");
     }
-    return EXIT_USAGE;
+    if (c->experiment && strcmp(c->experiment, "padding") != 0) {
+        return error_set(err, STATUS_INVALID, "--experiment %.40s: expected padding",
+                         c->experiment);
+    }
+    if (n_words > 0) {
+        return error_set(err, STATUS_INVALID, "%s starts its servers itself: no URL (%.60s)", name,
+                         words[0]);
+    }
+    if (!c->model) {
+        return error_set(err, STATUS_INVALID, "%s needs a model: --model DIR", name);
+    }
+    if (c->fusion &&
+        ((strcmp(c->fusion, "on") != 0 && strcmp(c->fusion, "off") != 0) || c->sweep)) {
+        return error_set(err, STATUS_INVALID,
+                         "--fusion %.40s: expected on or off, and --experiment", c->fusion);
+    }
+    return foreign ? error_set(err, STATUS_INVALID, "%s does not go with %s", foreign, name)
+                   : STATUS_OK;
+}
+static int run_experiment(const struct bench_config *c, int n_words, char **words) {
+    struct error err;
+    if (check_experiment(c, n_words, words, &err)) {
+        fprintf(stderr, "berth: bench: %s\n", err.text);
+        return EXIT_USAGE;
+    }
+    return (int)(c->sweep ? experiment_sweep(c) : experiment_padding(c));
 }
 int cmd_bench(int argc, char **argv) {
     struct bench_config cfg = bench_defaults;
@@ -157,11 +183,12 @@ int cmd_bench(int argc, char **argv) {
         fprintf(stderr, "berth: bench: %s\n", err.text);
         return EXIT_USAGE;
     }
-    if (cfg.experiment) {
+    if (cfg.experiment || cfg.sweep) {
         return run_experiment(&cfg, n_words, argv);
     }
-    if (cfg.model) {
-        fputs("berth: bench: --model goes with --experiment\n", stderr);
+    if (cfg.model || cfg.slo || cfg.fusion) {
+        fputs("berth: bench: --model, --slo and --fusion go with --experiment or --sweep\n",
+              stderr);
         return EXIT_USAGE;
     }
     if (n_words != 1) {
