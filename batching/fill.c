@@ -1,10 +1,13 @@
 /* fill.c - jobs into a batch, in the order of a walk.
  * Every candidate is tried on: rows, longest and predicted time as they would be with it. What does
  * not fit is stepped over, a bounded number of times, so the work is bounded by the batch and not
- * by the queue. */
+ * by the queue. A pass that ends after a rider's deadline has computed it in vain, so the earliest
+ * deadline bounds a batch as max_batch_ns does. */
 #include "batching/fill.h"
 
-struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen) {
+enum { LATE_PART = 8 }; // a pass may well take 1/8 longer than predicted
+
+struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen, int64_t now_ns) {
     const struct bucket_limits *l = &cfg->buckets[bucket];
     struct caps c = {
         .max_rows = l->max_batch_tokens,
@@ -12,6 +15,7 @@ struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen)
         .max_jobs = l->max_batch_requests < max_chosen ? l->max_batch_requests : max_chosen,
         .max_skipped = POLICY_LOOK_AHEAD,
         .padded = cfg->mode == BATCH_PADDED || cfg->mode == BATCH_BUCKETED,
+        .begin_ns = now_ns,
         .max_rank = INT64_MAX,
         .max_job_ns = INT64_MAX,
         .least_start_ns = INT64_MIN,
@@ -19,6 +23,7 @@ struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen)
     if (cfg->mode == BATCH_PADDED) {
         c.max_ns = INT64_MAX;
         c.max_skipped = 0;
+        c.begin_ns = 0;
     } else if (cfg->mode == BATCH_NONE) {
         c.max_jobs = 1;
     }
@@ -30,8 +35,13 @@ bool caps_let_ride(const struct caps *caps, const struct job *job) {
            job->start_ns >= caps->least_start_ns;
 }
 
+static bool is_in_time(const struct load *l, const struct caps *caps) {
+    return l->due_ns == 0 || caps->begin_ns + l->cost_ns + l->cost_ns / LATE_PART <= l->due_ns;
+}
+
 static struct load load_with(const struct load *l, const struct caps *caps,
-                             const struct cost_model *cost, int n_tokens) {
+                             const struct cost_model *cost, const struct job *job) {
+    const int n_tokens = job->n_tokens;
     struct load more = *l;
     more.n_jobs++;
     more.longest = n_tokens > l->longest ? n_tokens : l->longest;
@@ -43,6 +53,12 @@ static struct load load_with(const struct load *l, const struct caps *caps,
         more.shape.sum_len2 += (int64_t)n_tokens * n_tokens;
     }
     more.cost_ns = cost_predict_ns(cost, more.shape);
+    if (caps->begin_ns && job->deadline_ns > 0 && (!l->due_ns || job->deadline_ns < l->due_ns)) {
+        more.due_ns = job->deadline_ns;
+    }
+    if (more.n_jobs == 1 && caps->begin_ns + more.cost_ns > more.due_ns) {
+        more.due_ns = 0; // it runs all the same, and nobody need hurry for it
+    }
     return more;
 }
 
@@ -51,8 +67,8 @@ bool load_is_full(const struct load *l, const struct caps *caps) {
 }
 
 static bool fits(const struct load *with_it, const struct caps *caps) {
-    return with_it->n_jobs == 1 ||
-           (with_it->shape.rows <= caps->max_rows && with_it->cost_ns <= caps->max_ns);
+    return with_it->n_jobs == 1 || (with_it->shape.rows <= caps->max_rows &&
+                                    with_it->cost_ns <= caps->max_ns && is_in_time(with_it, caps));
 }
 
 static void take(struct load *l, const struct load *with_it, struct walk *w, struct job *job,
@@ -72,7 +88,7 @@ static bool step_over(struct load *l, struct walk *w, const struct caps *caps,
 void fill(struct load *l, struct walk *w, const struct caps *caps, struct job **chosen) {
     struct job *job;
     while (!load_is_full(l, caps) && (job = walk_next(w))) {
-        const struct load more = load_with(l, caps, w->view->cost, job->n_tokens);
+        const struct load more = load_with(l, caps, w->view->cost, job);
         if (caps_let_ride(caps, job) && fits(&more, caps)) {
             take(l, &more, w, job, chosen);
         } else if (!step_over(l, w, caps, job)) {
@@ -93,7 +109,7 @@ void fill_from_others(struct load *l, struct walk *w, const struct caps *caps, i
     while (!load_is_full(l, caps) && (job = walk_next(w))) {
         const uint32_t bit = UINT32_C(1) << job->bucket;
         const int64_t own_ns = cost_job_ns(cost, job->n_tokens) + (joined & bit ? 0 : launch_ns);
-        const struct load more = load_with(l, caps, cost, job->n_tokens);
+        const struct load more = load_with(l, caps, cost, job);
         if (fits(&more, caps) && more.cost_ns < apart_ns + own_ns) {
             take(l, &more, w, job, chosen);
             apart_ns += own_ns;

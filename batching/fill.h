@@ -7,17 +7,20 @@
 struct caps {
     int64_t max_rows, max_ns; // of the pass
     int max_jobs, max_skipped;
-    bool padded; // a row for every place up to the longest
+    bool padded;      // a row for every place up to the longest
+    int64_t begin_ns; // of the pass: nobody rides who would be late at its end, or make others
+                      // late; 0: deadlines play no part
     /* Who may ride: urgent short ones, in an interruption; anybody, in a batch of its own. */
     int64_t max_rank, max_job_ns, least_start_ns;
 };
 /* Of a batch whose anchor stands in `bucket`. */
-struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen);
+struct caps caps_of(const struct policy_config *cfg, int bucket, int max_chosen, int64_t now_ns);
 bool caps_let_ride(const struct caps *caps, const struct job *job);
 
 struct load { // zeroed is empty
     int n_jobs, longest, n_skipped;
     int64_t cost_ns;
+    int64_t due_ns; // the earliest deadline that it is to keep; 0: none
     struct cost_shape shape;
 };
 bool load_is_full(const struct load *l, const struct caps *caps);

@@ -1,16 +1,19 @@
 /* interrupt.c - what may run before a long batch goes on, or begins.
  * A single long text holds the device for longer than all of a short text's patience. At a border
  * its activations can wait in their arena while a short batch runs, so the question is whether that
- * is worth it: the short jobs gain what is left of the long batch, the long ones lose the short
- * batch. The bounds are fixed shares of predicted times; nothing here depends on how often it is
- * asked. */
+ * is worth it. The short jobs gain what is left of the long batch; the long one loses the short
+ * batch; and everybody who waits loses a launch, which is little while the queue is short and, near
+ * full load, more than the short ones gain. The bounds are fixed shares of predicted times; they
+ * were found by simulation (bench/results/, policy-*.md). */
 #include "batching/fill.h"
 
 enum {
-    SHORT_PART = 6,  // a job is short when it takes at most 1/6 of what is left
-    INSIDE_PART = 3, // interruptions take at most 1/3 of the batch's own time
-    WORTH = 2,       // gain to loss: a batch cut off early is a batch less full later
+    SHORT_PART = 8,    // a job is short when it takes at most 1/8 of what is left
+    OUTER_JOBS = 2,    // a batch of more is no long text, and full ones pay for themselves
+    WORTH = 2,         // gain to loss: a batch cut off early is a batch less full later
+    LAUNCH_WEIGHT = 2, // for those who come before the queue is empty again
 };
+static const double INSIDE_PART = 2.0 / 3; // of the batch's own time, for all interruptions
 
 static int64_t min_ns(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -21,13 +24,14 @@ static void restrict_caps(struct caps *caps, const struct outer_batch *outer, in
     caps->max_rank = now_ns + outer->rest_ns;
     caps->max_job_ns = outer->rest_ns / SHORT_PART;
     caps->least_start_ns = now_ns;
-    caps->max_ns = min_ns(caps->max_ns, outer->cost_ns / INSIDE_PART - outer->inside_ns);
+    caps->max_ns =
+        min_ns(caps->max_ns, (int64_t)((double)outer->cost_ns * INSIDE_PART) - outer->inside_ns);
 }
 
 /* The first urgent job, not further than a batch looks. */
 static const struct job *find_anchor(struct walk *w, const struct outer_batch *outer,
                                      int64_t now_ns) {
-    struct caps caps = caps_of(w->cfg, 0, 1);
+    struct caps caps = caps_of(w->cfg, 0, 1, now_ns);
     restrict_caps(&caps, outer, now_ns);
     for (int i = 0; i <= POLICY_LOOK_AHEAD; i++) {
         const struct job *job = walk_next(w);
@@ -38,12 +42,22 @@ static const struct job *find_anchor(struct walk *w, const struct outer_batch *o
     return NULL;
 }
 
-static bool is_worth_it(const struct load *l, const struct caps *caps,
+static int n_waiting(const struct policy_config *cfg, const struct policy_view *view) {
+    int n = 0;
+    for (int i = 0; i < cfg->n_buckets; i++) {
+        n += view->queues[i].n_jobs;
+    }
+    return n;
+}
+
+static bool is_worth_it(const struct load *l, const struct walk *w, const struct caps *caps,
                         const struct outer_batch *outer) {
+    const int n_others = n_waiting(w->cfg, w->view) - l->n_jobs;
+    const double launch_ns = w->view->cost->coef[0];
     const double gain = (double)l->n_jobs * (double)outer->rest_ns;
-    const double loss = (double)outer->n_jobs * (double)l->cost_ns;
+    const double loss = (double)outer->n_jobs * (double)l->cost_ns * WORTH;
     return l->n_jobs > 0 && l->cost_ns <= caps->max_ns && l->cost_ns < outer->rest_ns &&
-           gain > WORTH * loss;
+           gain > loss + launch_ns * n_others * LAUNCH_WEIGHT;
 }
 
 struct decision urgent_before(const struct policy_config *cfg, const struct policy_view *view,
@@ -56,12 +70,13 @@ struct decision urgent_before(const struct policy_config *cfg, const struct poli
     if (!anchor) {
         return d;
     }
-    struct caps caps = caps_of(cfg, anchor->bucket, max_chosen);
+    struct caps caps = caps_of(cfg, anchor->bucket, max_chosen, now_ns);
     restrict_caps(&caps, outer, now_ns);
     struct load l = {.n_jobs = 0};
     walk_start(&w, cfg, view, UINT32_C(1) << policy_order_of(cfg, anchor->bucket));
     fill(&l, &w, &caps, chosen);
-    if (is_worth_it(&l, &caps, outer) && !w.overdrawn) { // nobody is urgent out of his key's turn
+    if (is_worth_it(&l, &w, &caps, outer) &&
+        !w.overdrawn) { // nobody is urgent out of his key's turn
         d = (struct decision){.kind = DECIDE_RUN,
                               .reason = RELEASE_URGENT,
                               .bucket = chosen[0]->bucket,
@@ -76,7 +91,7 @@ struct decision urgent_before(const struct policy_config *cfg, const struct poli
 struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
                                  const struct outer_batch *outer, int64_t now_ns,
                                  struct job **chosen, int max_chosen) {
-    if (!cfg->interrupt || cfg->mode == BATCH_PADDED) {
+    if (!cfg->interrupt || cfg->mode == BATCH_PADDED || outer->n_jobs > OUTER_JOBS) {
         return (struct decision){.kind = DECIDE_IDLE, .bucket = -1};
     }
     return urgent_before(cfg, view, outer, now_ns, chosen, max_chosen);

@@ -49,7 +49,9 @@ struct job {
                          // refusal and expiry.
     bool wants_deadline; // the deadline is the client's own: it tightens the rank too
     enum priority priority;
-    int key; // the API key's index in policy_config.key_weights; 0 where there are none
+    int64_t *profile_ns; // where the times of its batch's ops go, as many as the worker has
+                         // (worker_profile_size()); NULL: not wanted. Zeroed by the owner.
+    int key;             // the API key's index in policy_config.key_weights; 0 where there are none
 
     /* Set on the way. */
     enum status status;

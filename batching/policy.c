@@ -260,13 +260,13 @@ static bool share(struct caps *caps, const struct policy_config *cfg,
     return true;
 }
 
-/* A job that takes longer than a batch may, alone: the short ones that wait can go before it, once;
- * the next batch is its own. Not where the order is that of arrival. */
-static bool lets_others_first(const struct decision *d, const struct policy_config *cfg,
-                              const struct policy_view *view, bool draining) {
-    return cfg->rank_cost_factor > 0 && !cfg->interrupt && cfg->mode != BATCH_PADDED &&
-           cfg->max_batch_ns > 0 && d->cost_ns > cfg->max_batch_ns && !view->went_first &&
-           !draining;
+/* A job larger than a batch may be, alone: the short ones that wait can go before it, once; the
+ * next batch is its own. Not where the order is that of arrival. */
+static bool lets_others_first(const struct decision *d, const struct caps *caps,
+                              const struct policy_config *cfg, const struct policy_view *view,
+                              bool draining) {
+    return d->n_jobs == 1 && (d->cost_ns > caps->max_ns || d->n_rows > caps->max_rows) &&
+           cfg->rank_cost_factor > 0 && cfg->mode != BATCH_PADDED && !view->went_first && !draining;
 }
 
 static struct decision first_or_urgent(const struct decision *first,
@@ -276,7 +276,6 @@ static struct decision first_or_urgent(const struct decision *first,
     const struct outer_batch outer = {
         .n_jobs = first->n_jobs, .cost_ns = first->cost_ns, .rest_ns = first->cost_ns};
     struct job *anchor = chosen[0];
-    assert(first->n_jobs == 1); // only a job alone may take longer than max_batch_ns
     const struct decision urgent = urgent_before(cfg, view, &outer, now_ns, chosen, max_chosen);
     if (urgent.kind == DECIDE_RUN) {
         return urgent;
@@ -296,13 +295,14 @@ struct decision policy_decide(const struct policy_config *cfg, const struct poli
         return d;
     }
     d.bucket = anchor->bucket;
-    struct caps caps = caps_of(cfg, d.bucket, max_chosen);
+    struct caps caps = caps_of(cfg, d.bucket, max_chosen, now_ns);
+    const struct caps whole = caps; // what a batch may hold, whatever this device's share is
     const bool full = make_batch(&d, &w, &caps, chosen);
     release(&d, cfg, view, full, now_ns, draining);
     if (d.kind == DECIDE_RUN && share(&caps, cfg, view, d.bucket)) {
         make_batch(&d, &w, &caps, chosen);
     }
-    if (d.kind == DECIDE_RUN && lets_others_first(&d, cfg, view, draining)) {
+    if (d.kind == DECIDE_RUN && lets_others_first(&d, &whole, cfg, view, draining)) {
         return first_or_urgent(&d, cfg, view, now_ns, chosen, max_chosen);
     }
     return d;

@@ -92,12 +92,13 @@ struct decision {
  *             the padding costs less than batches of their own would
  *   padded    in arrival order, no job left out, rows = jobs * longest; max_batch_ns plays no part
  *   none      the anchor alone
- * Packed and bucketed step over at most POLICY_LOOK_AHEAD jobs that do not fit. A job larger than
- * the caps runs alone; one that alone takes longer than max_batch_ns lets urgent short ones (below)
- * go first, once, unless rank_cost_factor is 0. A free device waits for company only while every
- * bucket's oldest job and every deadline allow it. With idle workers beside the asker, what waits
- * is shared between them rather than all given to one. chosen: [max_chosen], at least 1, filled
- * with decision.n_jobs jobs, the anchor first. */
+ * Packed and bucketed step over at most POLICY_LOOK_AHEAD jobs that do not fit, or whose deadline
+ * (or that of one who rides) the pass would then end after. A job larger than the caps or than
+ * max_batch_ns allows runs alone, and lets urgent short ones (below) go first, once, unless
+ * rank_cost_factor is 0. A free device waits for company only while every bucket's oldest job and
+ * every deadline allow it. With idle workers beside the asker, what waits is shared between them
+ * rather than all given to one. chosen: [max_chosen], at least 1, filled with decision.n_jobs jobs,
+ * the anchor first. */
 struct decision policy_decide(const struct policy_config *cfg, const struct policy_view *view,
                               int64_t now_ns, bool draining, struct job **chosen, int max_chosen);
 
@@ -109,8 +110,9 @@ struct outer_batch {
 };
 /* What should run at that border before the batch goes on: DECIDE_RUN or DECIDE_IDLE. Urgent are
  * short jobs that the policy would rather have had in before the batch ends, by their rank. All
- * interruptions of a batch take at most a third of its own time, and each is worth it: what its jobs
- * gain together is more than twice what those of the batch lose. */
+ * interruptions of a batch take at most two thirds of its own time, and each is worth it: what its
+ * jobs gain together is more than twice what those of the batch lose, and two launches for each of
+ * those that wait. Batches of more than two jobs are left alone. */
 struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
                                  const struct outer_batch *outer, int64_t now_ns,
                                  struct job **chosen, int max_chosen);

@@ -2,7 +2,9 @@
 #ifndef BERTH_KERNELS_BACKEND_H
 #define BERTH_KERNELS_BACKEND_H
 #include "base/status.h"
+#include "kernels/profile.h"
 #include "kernels/types.h"
+#include <stdbool.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -12,12 +14,18 @@ struct backend { // each backend's own struct begins with one
     const struct backend_fn *fn;
     const char *name;   // "cpu", "reference", "cuda"
     const char *detail; // for logs and /info: "avx2, 2 lanes"
+    const char *isa;    // of its vectors: "avx2"; NULL: none
     enum dtype dtype;   // what it computes in
     int n_lanes, n_slots;
+    bool makes_in_parallel; // *_create() of weights may be called by several threads at once
 };
 struct lane { // the public head of each backend's own lane
     struct backend *be;
     int index;
+    /* Set by the program, for profile(): the layer that ops belong to from now on, and what its
+     * next linear() and layernorm() are. A program begins with 0, STEP_QKV, STEP_OUTPUT_NORM. */
+    int layer;
+    enum op_step linear_step, norm_step;
 };
 
 /* The composites, out of small ops: what a backend's table holds when it does nothing better. */

@@ -45,13 +45,19 @@ void backend_destroy(struct backend *be) {
 void layer_rest_default(struct lane *ln, const struct layer_buffers *b,
                         const struct layer_weights *w, const struct linear_weight *next_qkv) {
     const struct backend_fn *fn = ln->be->fn;
+    ln->linear_step = STEP_ATTENTION_OUT, ln->norm_step = STEP_ATTENTION_NORM;
     fn->linear(ln, &b->y, &b->ctx, w->attention_out, ACT_NONE, &b->x);
     fn->layernorm(ln, &b->x, &b->y, w->attention_norm);
+    ln->linear_step = STEP_INTERMEDIATE, ln->norm_step = STEP_OUTPUT_NORM;
     fn->linear(ln, &b->ffn, &b->x, w->intermediate, w->activation, NULL);
+    ln->linear_step = STEP_OUTPUT;
     fn->linear(ln, &b->y, &b->ffn, w->output, ACT_NONE, &b->x);
     fn->layernorm(ln, &b->x, &b->y, w->output_norm);
+    ln->linear_step = STEP_QKV;
     if (next_qkv) {
+        ln->layer++;
         fn->linear(ln, &b->qkv_next, &b->x, next_qkv, ACT_NONE, NULL);
+        ln->layer--;
     }
 }
 
@@ -59,9 +65,11 @@ void head_default(struct lane *ln, const struct tensor *logits, const struct ten
                   const struct tensor *scratch, const struct head_weights *w) {
     const struct backend_fn *fn = ln->be->fn;
     const struct tensor *in = pooled;
+    ln->linear_step = STEP_HEAD;
     if (w->dense) {
         fn->linear(ln, scratch, pooled, w->dense, ACT_TANH, NULL);
         in = scratch;
     }
     fn->linear(ln, logits, in, w->classifier, ACT_NONE, NULL);
+    ln->linear_step = STEP_QKV;
 }

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { KERNELS_ABI = 1 }; // raised whenever these headers change meaning
+enum { KERNELS_ABI = 2 }; // raised whenever these headers change meaning
 typedef void program_fn(struct lane *ln, const void *arg);
 
 struct backend_fn {
@@ -38,8 +38,9 @@ struct backend_fn {
     enum status (*tensor_create)(struct backend *be, struct tensor *out, enum row_axis axis,
                                  int rows, int cols, struct error *err);
     void (*tensor_destroy)(struct backend *be, struct tensor *t); // takes a zeroed one
-    /* The makers of weights read host tensors during the call only, but for table_create(). The
-     * destroyers take NULL. */
+    /* The makers of weights read host tensors during the call only, but for table_create(). They
+     * may be called from several threads at once if backend.makes_in_parallel. The destroyers take
+     * NULL. */
     enum status (*linear_create)(struct backend *be, struct linear_weight **out,
                                  const struct linear_part *parts, int n_parts, struct error *err);
     void (*linear_destroy)(struct backend *be, struct linear_weight *w);
@@ -60,6 +61,9 @@ struct backend_fn {
      * (may be NULL) where its time went. */
     bool (*batch_end)(struct backend *be, int slot, bool wait, enum status *status,
                       struct op_times *times, struct error *err);
+    /* Adds the times (ns alone) of the slot's latest pass to `sum`, after batch_end(): whatever the
+     * device can tell apart; steps that it runs as one give their time to the longest of them. */
+    void (*profile)(const struct backend *be, int slot, struct op_profile *sum);
 
     /* Everything that any lane wrote before it can be read by every lane after it. */
     void (*barrier)(struct lane *ln);

@@ -70,6 +70,7 @@ enum pool_mode { POOL_FIRST, POOL_MEAN }; // the first token ([CLS]), or the mea
 struct pass_limits {
     int max_rows, max_seqs, max_seq_len;
     int hidden, intermediate, n_heads;
+    int n_layers; // that profile() tells apart
 };
 
 /* Time by kind of op, averaged over the lanes of a pass. */

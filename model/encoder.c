@@ -7,6 +7,7 @@
 #include "model/encoder.h"
 
 #include "kernels/kernels.h"
+#include "model/profile.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct encoder {
     struct tensor qkv[2];                // [tokens, 3 * hidden]
     struct layer_buffers tokens, firsts; // a row a token; a row a sequence
     struct tensor logits;                // [seqs, n_labels]
+    struct pass_shape shape;             // of the latest pass
 };
 struct pass {
     const struct encoder *e;
@@ -54,7 +56,8 @@ static enum status create_all(struct encoder *e, struct error *err) {
                                      .max_seq_len = l->max_seq_len,
                                      .hidden = e->cfg->hidden,
                                      .intermediate = e->cfg->intermediate,
-                                     .n_heads = e->cfg->n_heads};
+                                     .n_heads = e->cfg->n_heads,
+                                     .n_layers = e->cfg->n_layers};
     enum status s = create_buffers(e, &e->tokens, AXIS_TOKENS, l->max_rows, err);
     s = s ? s : create_buffers(e, &e->firsts, AXIS_SEQS, l->max_seqs, err);
     for (int i = 0; i < 2; i++) {
@@ -113,7 +116,9 @@ void encoder_destroy(struct encoder *e) {
 static void embed(struct lane *ln, const struct encoder *e) {
     const struct model_weights *w = e->weights;
     const struct backend_fn *fn = e->be->fn;
+    ln->layer = w->n_layers; // of no layer
     fn->embed_layernorm(ln, &e->tokens.x, &w->embedding);
+    ln->layer = 0;
     fn->linear(ln, &e->qkv[0], &e->tokens.x, w->layers[0].qkv, ACT_NONE, NULL);
 }
 
@@ -123,6 +128,7 @@ static void run_layer(struct lane *ln, const struct encoder *e, int i) {
     const struct backend_fn *fn = e->be->fn;
     struct layer_buffers b = e->tokens;
     b.qkv_next = e->qkv[(i + 1) & 1];
+    ln->layer = i;
     fn->barrier(ln);
     fn->attention(ln, &b.ctx, &e->qkv[i & 1], e->cfg->n_heads);
     fn->layer_rest(ln, &b, &w->layers[i], i + 1 < w->n_layers ? w->layers[i + 1].qkv : NULL);
@@ -133,10 +139,14 @@ static void run_last(struct lane *ln, const struct pass *pass) {
     const struct model_weights *w = e->weights;
     const struct backend_fn *fn = e->be->fn;
     const int last = w->n_layers - 1;
+    ln->layer = last;
     fn->barrier(ln);
     fn->attention(ln, &e->firsts.ctx, &e->qkv[last & 1], e->cfg->n_heads);
+    ln->layer = w->n_layers;
     fn->pool(ln, &e->firsts.x, &e->tokens.x, POOL_FIRST);
+    ln->layer = last;
     fn->layer_rest(ln, &e->firsts, &w->layers[last], NULL);
+    ln->layer = w->n_layers;
     fn->head(ln, &e->logits, &e->firsts.x, &e->firsts.y, &w->head);
     fn->fetch(ln, pass->out, &e->logits);
 }
@@ -169,6 +179,7 @@ static void all_rows(struct lane *ln, const void *arg) {
     for (int i = 0; i < pass->e->weights->n_layers; i++) {
         run_layer(ln, pass->e, i);
     }
+    ln->layer = pass->e->weights->n_layers;
     pass->e->be->fn->fetch(ln, pass->out, &pass->e->tokens.x);
 }
 
@@ -196,6 +207,7 @@ static enum status run_pass(struct encoder *e, program_fn *program, float *out,
     const struct pass pass = {.e = e, .out = out};
     enum status s = STATUS_OK;
     check_batch(e, batch);
+    e->shape = pass_shape_of(batch, program == classify);
     fn->batch_begin(e->be, e->limits.slot, batch);
     fn->batch_submit(e->be, e->limits.slot, program, &pass);
     fn->batch_end(e->be, e->limits.slot, true, &s, times, err);
@@ -215,6 +227,7 @@ enum status encoder_forward_in_steps(struct encoder *e, float *logits,
     struct pass pass = {.e = e, .out = logits};
     enum status s = STATUS_OK;
     check_batch(e, batch);
+    e->shape = pass_shape_of(batch, true);
     fn->batch_begin(e->be, slot, batch);
     for (; pass.layer < n_layers; pass.layer++) {
         if (pass.layer > 0) {
@@ -229,4 +242,10 @@ enum status encoder_forward_in_steps(struct encoder *e, float *logits,
 enum status encoder_hidden(struct encoder *e, float *hidden, const struct token_batch *batch,
                            struct op_times *times, struct error *err) {
     return run_pass(e, all_rows, hidden, batch, times, err);
+}
+
+void encoder_profile(const struct encoder *e, struct op_profile *sum) {
+    assert(sum->n_layers == e->cfg->n_layers && e->shape.n_seqs > 0);
+    pass_count(sum, &e->shape, e->cfg, e->be->dtype);
+    e->be->fn->profile(e->be, e->limits.slot, sum);
 }

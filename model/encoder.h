@@ -35,4 +35,7 @@ MUST_CHECK enum status encoder_forward_in_steps(struct encoder *e, float *logits
 MUST_CHECK enum status encoder_hidden(struct encoder *e, float *hidden,
                                       const struct token_batch *batch, struct op_times *times,
                                       struct error *err);
+/* Adds the latest pass to `sum`, made for the model's number of layers: figures and time of every
+ * op. Costs what `sum` is long; a pass is timed whether it is asked or not. */
+void encoder_profile(const struct encoder *e, struct op_profile *sum);
 #endif

@@ -241,6 +241,12 @@ void safetensors_close(struct safetensors *st) {
     }
 }
 
+void safetensors_give_back(const struct safetensors *st) {
+    for (int i = 0; i < st->n_shards; i++) {
+        madvise(st->shards[i].map, st->shards[i].map_bytes, MADV_DONTNEED); // only to save memory
+    }
+}
+
 bool safetensors_has(const struct safetensors *st, const char *name) {
     for (int i = 0; i < st->n_shards; i++) {
         if (find_in(&st->shards[i], name)) {

@@ -18,6 +18,8 @@ void safetensors_close(struct safetensors *st); // takes NULL
  * naming the tensor when it is missing, has another shape, or a dtype other than F32, F16, BF16. */
 MUST_CHECK enum status safetensors_find(const struct safetensors *st, struct host_tensor *out,
                                         const char *name, int rows, int cols, struct error *err);
+/* The files' pages leave this process's memory; views stay good, and bring back what they touch. */
+void safetensors_give_back(const struct safetensors *st);
 bool safetensors_has(const struct safetensors *st, const char *name);
 /* STATUS_INVALID, naming the tensor and the index, when a value is NaN or infinite. */
 MUST_CHECK enum status host_tensor_check_finite(const struct host_tensor *t, const char *name,

@@ -1,19 +1,24 @@
 /* weights.c - names, shapes and values checked, then given to the backend to make its own of them.
  * A tensor is looked for as `bert.NAME` and as `NAME`, a LayerNorm's also as gamma and beta (as
  * checkpoints converted from TensorFlow have them); what is not asked for (position_ids, optimizer
- * state, another head) is not looked at. Q is multiplied by what the backend wants folded in. */
+ * state, another head) is not looked at. Q is multiplied by what the backend wants folded in.
+ * Layers are loaded by all cores at once, for that is what a start waits for; when they are packed,
+ * the file's pages are given back, and those that tables still borrow come again when asked for. */
 #include "model/weights.h"
 
 #include "base/timing.h"
 #include "kernels/kernels.h"
 #include "model/safetensors.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct loader {
+struct loader { // of one part: the embedding, a layer, the head
     const struct model_config *cfg;
     const struct safetensors *file;
     const char *dir; // where it lies, for errors
@@ -22,8 +27,20 @@ struct loader {
     enum status status; // the first failure; after it every step is skipped
     int64_t check_ns, convert_ns;
 };
+/* Parts are taken from a counter by as many threads as there are cores. */
+struct load {
+    struct loader loader; // what every part's begins as
+    struct model_weights *weights;
+    int n_parts, n_threads;
+    atomic_int next, failed; // failed: the lowest part that did; parts beyond it need not be loaded
+    atomic_llong check_ns, convert_ns; // of all threads
+    struct part_result {
+        enum status status;
+        struct error error;
+    } * results; // [n_parts]
+};
 
-enum { NAME_BYTES = 128 };
+enum { NAME_BYTES = 128, MAX_THREADS = 16 }; // more threads than memory feeds are no use
 
 /* The name under which the file has the tensor; where it has none, `bert.NAME`, to be missed. */
 static void resolve(const struct safetensors *file, char out[NAME_BYTES], const char *name) {
@@ -162,13 +179,76 @@ static void load_layer(struct loader *ld, struct layer_weights *w, int i) {
     load_norm(ld, &w->output_norm, layer_name(name, i, "output.LayerNorm"));
 }
 
-static void load_all(struct loader *ld, struct model_weights *w) {
-    load_embedding(ld, &w->embedding);
-    for (int i = 0; i < w->n_layers; i++) {
-        load_layer(ld, &w->layers[i], i);
+/* In fp32 in every precision: a row a sequence costs nothing, and the logits come from it. */
+static void load_exact(struct loader *ld, struct linear_weight **out, const char *name, int n) {
+    struct linear_part part = find_part(ld, name, n, ld->cfg->hidden);
+    part.exact = true;
+    make_linear(ld, out, &part, 1);
+}
+static void load_head(struct loader *ld, struct head_weights *w) {
+    load_exact(ld, &w->dense, "pooler.dense", ld->cfg->hidden);
+    load_exact(ld, &w->classifier, "classifier", ld->cfg->n_labels);
+}
+static void load_part(struct loader *ld, struct model_weights *w, int part) {
+    if (part == 0) {
+        load_embedding(ld, &w->embedding);
+    } else if (part <= w->n_layers) {
+        load_layer(ld, &w->layers[part - 1], part - 1);
+    } else {
+        load_head(ld, &w->head);
     }
-    load_linear(ld, &w->head.dense, "pooler.dense", ld->cfg->hidden, ld->cfg->hidden);
-    load_linear(ld, &w->head.classifier, "classifier", ld->cfg->n_labels, ld->cfg->hidden);
+}
+static void note_failure(struct load *all, int part) {
+    int lowest = atomic_load(&all->failed);
+    while (part < lowest && !atomic_compare_exchange_weak(&all->failed, &lowest, part)) {
+        continue;
+    }
+}
+static void *load_parts(void *arg) {
+    struct load *all = arg;
+    int part;
+    while ((part = atomic_fetch_add(&all->next, 1)) < all->n_parts &&
+           part < atomic_load(&all->failed)) {
+        struct part_result *result = &all->results[part];
+        struct loader ld = all->loader;
+        ld.err = &result->error;
+        load_part(&ld, all->weights, part);
+        result->status = ld.status;
+        atomic_fetch_add(&all->check_ns, ld.check_ns);
+        atomic_fetch_add(&all->convert_ns, ld.convert_ns);
+        if (ld.status) {
+            note_failure(all, part);
+        }
+    }
+    return NULL;
+}
+static int count_threads(const struct backend *be, int n_parts) {
+    cpu_set_t cores;
+    const int n = sched_getaffinity(0, sizeof(cores), &cores) ? 1 : CPU_COUNT(&cores);
+    const int useful = n < n_parts ? n : n_parts;
+    return !be->makes_in_parallel ? 1 : useful < MAX_THREADS ? useful : MAX_THREADS;
+}
+/* The caller takes part; a thread that cannot be started is done without. The failure that counts
+ * is the one that loading in order would have met first: whatever was loaded before it was begun
+ * earlier, and is finished. */
+static enum status load_all(struct load *all, struct error *err) {
+    pthread_t threads[MAX_THREADS];
+    int n_started = 1;
+    while (n_started < all->n_threads &&
+           !pthread_create(&threads[n_started], NULL, load_parts, all)) {
+        n_started++;
+    }
+    load_parts(all);
+    for (int i = 1; i < n_started; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    all->n_threads = n_started;
+    const int failed = atomic_load(&all->failed);
+    if (failed == all->n_parts) {
+        return STATUS_OK;
+    }
+    *err = all->results[failed].error;
+    return all->results[failed].status;
 }
 
 enum status model_weights_load(struct model_weights *out, struct backend *be,
@@ -176,22 +256,30 @@ enum status model_weights_load(struct model_weights *out, struct backend *be,
                                struct load_times *times, struct error *err) {
     const int64_t start = time_now_ns();
     struct model_weights w = {.be = be, .n_layers = cfg->n_layers};
-    const enum status s = safetensors_open(&w.file, dir, err);
+    enum status s = safetensors_open(&w.file, dir, err);
     if (s) {
         return s;
     }
     const int64_t mapped = time_now_ns();
     w.layers = xcalloc((size_t)w.n_layers, sizeof(*w.layers));
-    struct loader ld = {.cfg = cfg, .file = w.file, .dir = dir, .be = be, .err = err};
-    load_all(&ld, &w);
-    if (ld.status) {
+    struct load all = {.loader = {.cfg = cfg, .file = w.file, .dir = dir, .be = be},
+                       .weights = &w,
+                       .n_parts = w.n_layers + 2};
+    all.n_threads = count_threads(be, all.n_parts);
+    all.results = xcalloc((size_t)all.n_parts, sizeof(*all.results));
+    atomic_init(&all.failed, all.n_parts);
+    s = load_all(&all, err);
+    free(all.results);
+    if (s) {
         model_weights_finish(&w);
-        return ld.status;
+        return s;
     }
+    safetensors_give_back(w.file);
     if (times) {
+        const double per_ms = (double)NS_PER_MS * all.n_threads;
         times->map_ms = (double)(mapped - start) / NS_PER_MS;
-        times->check_ms = (double)ld.check_ns / NS_PER_MS;
-        times->convert_ms = (double)ld.convert_ns / NS_PER_MS;
+        times->check_ms = (double)atomic_load(&all.check_ns) / per_ms;
+        times->convert_ms = (double)atomic_load(&all.convert_ns) / per_ms;
     }
     *out = w;
     return STATUS_OK;

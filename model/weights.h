@@ -14,7 +14,8 @@ struct model_weights {
     struct backend *be; // that made them; outlives this
     struct safetensors *file;
 };
-/* Milliseconds by step of a load, for the cold-start log. */
+/* Milliseconds by step of a load, for the cold-start log; check and convert run on several threads,
+ * and theirs are means. */
 struct load_times {
     double map_ms, check_ms, convert_ms;
 };

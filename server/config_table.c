@@ -113,9 +113,9 @@ const struct setting config_settings[] = {
     DOUBLE("batching.max_wait_ms", batching.max_wait_ms, "0", 0, 60e3, "ms",
            "How long an idle worker may wait for company; 0: it never waits."),
     DOUBLE(
-        "batching.max_batch_ms", batching.max_batch_ms, "25", 0, 60e3, "ms",
+        "batching.max_batch_ms", batching.max_batch_ms, "100", 0, 60e3, "ms",
         "How long a batch may be predicted to take; 0: the other caps alone. Not in mode padded."),
-    DOUBLE("batching.rank_cost_factor", batching.rank_cost_factor, "5", 0, 1000, "",
+    DOUBLE("batching.rank_cost_factor", batching.rank_cost_factor, "4.5", 0, 1000, "",
            "An input that takes t is queued as if it had come this many t later; 0: by arrival."),
     DOUBLE("batching.priority_shift_ms", batching.priority_shift_ms, "100", 0, 60e3, "ms",
            "By how much priority high goes ahead of normal, and low comes after it."),

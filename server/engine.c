@@ -118,12 +118,23 @@ static enum status open_tokenizer_and_config(struct engine *e, const struct conf
     return set_max_input(e, cfg, err);
 }
 
+/* Nobody gets another precision than was asked for without being told. */
+static void warn_of_precision(const struct config *cfg, const struct backend *be) {
+    const enum precision wanted = cfg->compute.precision;
+    if (wanted != PRECISION_AUTO && strcmp(precision_names[wanted], dtype_name(be->dtype))) {
+        log_event(LOG_WARN, "precision", LOG_STR("wanted", precision_names[wanted]),
+                  LOG_STR("used", dtype_name(be->dtype)), LOG_STR("detail", be->detail),
+                  LOG_STR("reason", "this backend or CPU has no instructions for it"));
+    }
+}
+
 static enum status load_weights(struct engine *e, const struct config *cfg, struct error *err) {
     struct load_times times = {0};
     enum status s = device_create_backend(&e->loader, cfg, 1, -1, err);
     if (s) {
         return s;
     }
+    warn_of_precision(cfg, e->loader);
     s = model_weights_load(&e->weights, e->loader, &e->model, cfg->model.dir, &times, err);
     if (s) {
         return s;
@@ -201,6 +212,7 @@ static enum status start_workers(struct engine *e, struct metrics *metrics, stru
                                            .urgent_encoder = d->urgent,
                                            .metrics = metrics,
                                            .n_outputs = e->model.n_labels,
+                                           .n_layers = e->model.n_layers,
                                            .index = i};
         snprintf(e->backend_detail, sizeof(e->backend_detail), "%s", d->be->detail);
         e->info.backend = d->be->name, e->info.backend_detail = e->backend_detail; // a literal

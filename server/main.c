@@ -31,11 +31,20 @@ static const struct command commands[] = {
      "Writes a JSON object a text, in order: text, ids, tokens, offsets (UTF-8 bytes, start and\n"
      "end; 0, 0 for special tokens). A text that is refused gives {\"line\", \"error\"}.\n",
      cmd_tokenize, NULL, false, NULL, NULL},
+    {"models", "check MODEL_DIR", "compare a precision with float32 on texts of yours",
+     "Classifies the texts twice, in float32 and in --precision (int8 when it is float32), and\n"
+     "prints how many get the same label, how far scores and logits are apart and, with labels,\n"
+     "both accuracies. Exit code 1 when that is less than the options below ask for.\n",
+     cmd_models, &models_options, false, NULL, NULL},
     {"tune", "[MODEL_DIR]", "find buckets, budgets and waits for a load",
      "Reads lengths and arrivals (a trace that the server recorded, or lengths and a rate), tries\n"
      "configurations by simulation with the model's cost table, prints what the present one and\n"
      "the best ones would do, and writes the settings that were moved, for berth serve --config.\n",
      cmd_tune, &tune_options, true, NULL, NULL},
+    {"profile", "MODEL_DIR", "tell what each op of a forward pass takes",
+     "Runs passes of one batch and prints, op by op, its time, rows, GFLOP/s and GB/s beside what\n"
+     "the machine could do at best, measured in the same run.\n",
+     cmd_profile, &profile_options, false, NULL, NULL},
     {"bench", "URL", "load a server and tell where the time went",
      "Open loop unless --connections is given: requests are sent when they are due, and latency\n"
      "counts from then. Exit code 0; 1 when the server was not there or was lost (results are "
@@ -44,8 +53,8 @@ static const struct command commands[] = {
      "none. docs/BENCH.md has an example.\n",
      NULL, NULL, true, cmd_bench, bench_print_options},
 };
-static const char *const words[] = {"serve", "classify", "tokenize", "tune",
-                                    "bench", "help",     "version"};
+static const char *const words[] = {"serve",   "classify", "tokenize", "models", "tune",
+                                    "profile", "bench",    "help",     "version"};
 
 static void print_usage(FILE *out) {
     fputs("Berth serves BERT encoders with length-bucketed dynamic batching.\n\n"
@@ -133,7 +142,7 @@ static int run(const struct command *c, const struct options *opt) {
                 c->words);
         return EXIT_USAGE;
     }
-    if ((c->run == cmd_serve || c->needs_no_model) && opt->n_texts > 0) {
+    if ((c->run == cmd_serve || c->run == cmd_profile || c->needs_no_model) && opt->n_texts > 0) {
         fprintf(stderr, "berth: %s: \"%.60s\" is one word too many\n", c->name, opt->texts[0]);
         return EXIT_USAGE;
     }
@@ -166,6 +175,16 @@ static int run_command(const struct command *c, int argc, char **argv) {
     free(given);
     return code;
 }
+/* The one command of two words. */
+static int run_models(const struct command *c, int argc, char **argv) {
+    const bool has_word = argc > 0 && argv[0][0] != '-';
+    if (!has_word || !strcmp(argv[0], "check")) {
+        return run_command(c, argc - has_word, argv + has_word);
+    }
+    fprintf(stderr, "berth: models: unknown word \"%.60s\"; the nearest known one is \"check\"\n",
+            argv[0]);
+    return EXIT_USAGE;
+}
 int main(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
@@ -183,5 +202,8 @@ int main(int argc, char **argv) {
         return run_command(find_command("serve"), argc - 1, argv + 1);
     }
     const struct command *c = find_command(name);
+    if (c && c->run == cmd_models) {
+        return run_models(c, argc - 2, argv + 2);
+    }
     return c ? run_command(c, argc - 2, argv + 2) : unknown_command(name);
 }

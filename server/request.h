@@ -46,8 +46,9 @@ struct request {
     char
         id[REQUEST_ID_BYTES]; // the client's X-Request-Id when it is printable and short, else made
     struct caller caller;
-    bool wants_profile; // Berth-Profile: 1
-    const char *body;   // in the arena
+    bool wants_profile;   // Berth-Profile: 1
+    int n_profile_layers; // of the jobs' profile_ns, when they have one
+    const char *body;     // in the arena
     size_t body_len;
     struct stage_clock clock;
 

@@ -8,19 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/profile.h"
 #include "server/routes.h"
 
-enum { VALUE_BYTES = 1024 };
+enum { VALUE_BYTES = 1024, PROFILE_BYTES = 4096 };
 
 /* A header's value under construction, the arena's last piece. */
 struct value {
     struct arena *arena;
     char *text;
-    size_t len;
+    size_t len, room;
     bool failed;
 };
-static struct value value_begin(struct request *r) {
-    struct value v = {.arena = &r->arena, .text = arena_alloc(&r->arena, VALUE_BYTES, 1)};
+static struct value value_begin(struct request *r, size_t room) {
+    struct value v = {.arena = &r->arena, .text = arena_alloc(&r->arena, room, 1), .room = room};
     v.failed = !v.text;
     return v;
 }
@@ -30,9 +31,9 @@ static void PRINTF_LIKE(2, 3) value_add(struct value *v, const char *fmt, ...) {
     }
     va_list args;
     va_start(args, fmt);
-    const int n = vsnprintf(v->text + v->len, VALUE_BYTES - v->len, fmt, args);
+    const int n = vsnprintf(v->text + v->len, v->room - v->len, fmt, args);
     va_end(args);
-    v->failed = n < 0 || (size_t)n >= VALUE_BYTES - v->len;
+    v->failed = n < 0 || (size_t)n >= v->room - v->len;
     v->len += v->failed ? 0 : (size_t)n;
 }
 static void value_end(struct value *v, struct request *r, const char *name) {
@@ -45,7 +46,7 @@ static void value_end(struct value *v, struct request *r, const char *name) {
     }
 }
 static void add_integer(struct request *r, const char *name, int64_t n) {
-    struct value v = value_begin(r);
+    struct value v = value_begin(r, VALUE_BYTES);
     value_add(&v, "%lld", (long long)n);
     value_end(&v, r, name);
 }
@@ -100,8 +101,60 @@ static struct rides rides_of(struct request *r) {
     return out;
 }
 
+/* What the jobs' batches took, each batch once; NULL: not asked for, or no room. */
+static int64_t *sum_profiles(struct request *r, int n_batches) {
+    const size_t n = ((size_t)r->n_profile_layers + 1) * N_OP_STEPS;
+    if (!r->n_profile_layers) {
+        return NULL;
+    }
+    int64_t *sum = arena_alloc(&r->arena, n, sizeof(*sum));
+    int64_t *seen = arena_alloc(&r->arena, (size_t)n_batches, sizeof(*seen));
+    if (!sum || !seen) {
+        return NULL;
+    }
+    memset(sum, 0, n * sizeof(*sum));
+    for (int i = 0, n_seen = 0; i < r->n_jobs; i++) {
+        const struct job *job = &r->jobs[i];
+        if (job->ride.batch_id == 0 || is_seen(seen, n_seen, job->ride.batch_id)) {
+            continue;
+        }
+        seen[n_seen++] = job->ride.batch_id;
+        for (size_t k = 0; k < n; k++) {
+            sum[k] += job->profile_ns[k];
+        }
+    }
+    return sum;
+}
+/* layerN_OP for every op of every layer; where that would be too long, layerN. */
+static void add_layers(struct value *v, const int64_t *ns, int n_layers) {
+    const struct value before = *v;
+    char name[48];
+    for (int i = 0; i < n_layers * N_OP_STEPS; i++) {
+        if (ns[i] > 0) {
+            snprintf(name, sizeof(name), "layer%d_%s", i / N_OP_STEPS,
+                     op_step_names[i % N_OP_STEPS]);
+            add_dur(v, name, to_us(ns[i]));
+        }
+    }
+    if (!v->failed) {
+        return;
+    }
+    *v = before;
+    for (int layer = 0; layer < n_layers && !v->failed; layer++) {
+        int64_t sum = 0;
+        for (int step = 0; step < N_OP_STEPS; step++) {
+            sum += ns[layer * N_OP_STEPS + step];
+        }
+        snprintf(name, sizeof(name), "layer%d", layer);
+        add_dur(v, name, to_us(sum));
+    }
+    if (v->failed) { // hundreds of layers
+        *v = before;
+    }
+}
 static void add_server_timing(struct request *r, const struct rides *profile) {
-    struct value v = value_begin(r);
+    const int64_t *layers = profile ? sum_profiles(r, profile->n_batches) : NULL;
+    struct value v = value_begin(r, profile ? PROFILE_BYTES : VALUE_BYTES);
     int64_t before = 0;
     for (int s = 0; s < N_STAGES; s++) {
         const int64_t end = to_us(r->clock.ends_ns[s] - r->clock.start_ns);
@@ -112,13 +165,16 @@ static void add_server_timing(struct request *r, const struct rides *profile) {
     for (int k = 0; profile && k < JOB_OP_KINDS; k++) {
         add_dur(&v, op_kind_names[k], to_us(profile->sum.op_ns[k]));
     }
+    if (layers) {
+        add_layers(&v, layers, r->n_profile_layers);
+    }
     value_end(&v, r, "Server-Timing");
 }
 _Static_assert((int)JOB_OP_KINDS == (int)N_OP_KINDS, "op_ns is indexed by op_kind");
 
 static void add_batch(struct request *r, const struct rides *rides) {
     const struct ride *s = &rides->sum;
-    struct value v = value_begin(r);
+    struct value v = value_begin(r, VALUE_BYTES);
     const int64_t idle = s->n_rows - s->n_tokens, rows = s->n_rows > 0 ? s->n_rows : 1;
     const int64_t padding = (idle * 1000 + rows / 2) / rows; // thousandths
     value_add(&v, "requests=%d, jobs=%d, tokens=%d, rows=%d, longest=%d, bucket=%d", s->n_requests,

@@ -9,6 +9,7 @@
 #include "server/json.h"
 #include "server/response.h"
 #include "server/routes_internal.h"
+#include "server/worker.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +88,18 @@ static bool check_pairs(struct request *r, const struct text_body *b, bool takes
     }
     return true;
 }
+/* Room for every job's profile; a request that is too large for that goes without. */
+static void add_profiles(struct request *r, int n_layers) {
+    const size_t size = worker_profile_size(n_layers), n = (size_t)r->n_jobs;
+    int64_t *ns = r->wants_profile ? arena_alloc(&r->arena, n * size, sizeof(*ns)) : NULL;
+    if (ns) {
+        memset(ns, 0, n * size * sizeof(*ns));
+        r->n_profile_layers = n_layers;
+    }
+    for (size_t i = 0; i < n && ns; i++) {
+        r->jobs[i].profile_ns = ns + i * size;
+    }
+}
 /* All inputs to jobs; false with a reply, and then there are none. */
 static bool make_jobs(struct server_context *ctx, struct request *r, const struct text_body *b) {
     const struct engine *engine = atomic_load(&ctx->engine);
@@ -110,6 +123,7 @@ static bool make_jobs(struct server_context *ctx, struct request *r, const struc
     for (int i = 0; i < r->n_jobs; i++) {
         r->jobs[i].logits = logits + (size_t)i * n_labels;
     }
+    add_profiles(r, engine_model(engine)->n_layers);
     return ok;
 }
 

@@ -29,7 +29,8 @@ struct worker {
     struct worker_parts parts;
     pthread_t thread;
     struct seat outer, urgent;
-    int64_t inside_ns; // what urgent batches took of the outer one's time
+    struct op_profile profile; // of one pass
+    int64_t inside_ns;         // what urgent batches took of the outer one's time
     int n_failed_in_row;
     atomic_bool healthy;
 };
@@ -80,6 +81,26 @@ static void note_health(struct worker *w, const struct batch *b, enum status s,
               LOG_STR("reason", err->text));
 }
 
+size_t worker_profile_size(int n_layers) {
+    return ((size_t)n_layers + 1) * N_OP_STEPS;
+}
+/* To those jobs that want it: the pass, op by op. */
+static void give_profile(struct worker *w, const struct seat *seat) {
+    const size_t n = worker_profile_size(w->profile.n_layers);
+    bool is_there = false;
+    for (int i = 0; i < seat->batch.n_jobs; i++) {
+        int64_t *ns = seat->batch.jobs[i]->profile_ns;
+        if (ns && !is_there) {
+            op_profile_reset(&w->profile);
+            encoder_profile(seat->encoder, &w->profile);
+            is_there = true;
+        }
+        for (size_t k = 0; ns && k < n; k++) {
+            ns[k] = w->profile.of[k].ns;
+        }
+    }
+}
+
 /* After the pass: results to jobs, counters, and only then the jobs to their owners. own_ns: what
  * the pass took, without what interrupted it. */
 static void finish_batch(struct worker *w, struct seat *seat, enum status s, int64_t infer_ns,
@@ -88,6 +109,7 @@ static void finish_batch(struct worker *w, struct seat *seat, enum status s, int
     struct batch *b = &seat->batch;
     const int n_good = batch_settle(b, s, seat->logits, p->n_outputs, infer_ns, done_ns);
     count_batch(p->metrics, b, own_ns);
+    give_profile(w, seat);
     add(&p->metrics->jobs_done, n_good);
     add(&p->metrics->jobs_failed, b->n_jobs - n_good);
     if (!s && n_good < b->n_jobs) {
@@ -159,6 +181,7 @@ static void seat_finish(struct seat *seat) {
 static void worker_free(struct worker *w) {
     seat_finish(&w->outer);
     seat_finish(&w->urgent);
+    op_profile_finish(&w->profile);
     free(w);
 }
 
@@ -167,6 +190,7 @@ enum status worker_start(struct worker **out, const struct worker_parts *parts, 
     const struct batch_limits limits = batcher_batch_limits(parts->batcher);
     w->parts = *parts;
     atomic_init(&w->healthy, true);
+    op_profile_init(&w->profile, parts->n_layers);
     enum status s = seat_init(&w->outer, parts->encoder, limits, parts->n_outputs, err);
     s = s ? s : seat_init(&w->urgent, parts->urgent_encoder, limits, parts->n_outputs, err);
     if (!s) {

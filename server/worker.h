@@ -16,10 +16,14 @@ struct worker_parts {
     struct encoder *urgent_encoder; // of slot 1, for what interrupts a batch
     struct metrics *metrics;
     int n_outputs;
+    int n_layers; // of the model, for profiles
     int index;
 };
 MUST_CHECK enum status worker_start(struct worker **out, const struct worker_parts *parts,
                                     struct error *err);
+/* What job.profile_ns has room for: a time for each layer's steps (kernels/profile.h), in order,
+ * and at last those of no layer. */
+size_t worker_profile_size(int n_layers);
 void worker_join(struct worker *w); // waits for the thread, frees what it owns; takes NULL
 /* False from the third failed pass in a row until one that works; the worker goes on meanwhile. */
 bool worker_is_healthy(const struct worker *w);

@@ -1,10 +1,10 @@
-/* amx.h - the tile instructions that gemm_amx.c uses; where the compiler has them not (CPU_EMULATE),
- * the same in plain C over tiles in memory, as Intel's manual describes them: a tile is up to 16
- * rows of 64 bytes; a product adds, for every row of `a` and every column of words of `b`, the sum
- * over 16 words of the products of their parts. Tile numbers are constants. */
+/* amx.h - the tile instructions that gemm_amx.c uses; where the compiler has them not
+ * (CPU_EMULATE), the same in plain C over tiles in memory, as Intel's manual describes them: a tile
+ * is up to 16 rows of 64 bytes; a product adds, for every row of `a` and every column of words of
+ * `b`, the sum over 16 words of the products of their parts. Tile numbers are constants. */
 #ifndef BERTH_KERNELS_CPU_AMX_H
 #define BERTH_KERNELS_CPU_AMX_H
-#include "kernels/cpu/operand.h"
+#include "kernels/cpu/step.h"
 
 enum { TILE_ROWS = 16, TILE_WORDS = 16, N_TILES = 8 };
 
@@ -17,14 +17,16 @@ struct tile_config {
     uint16_t row_bytes[16];
     uint8_t rows[16];
 };
-ALWAYS_INLINE void tiles_open(struct tiles *unused) {
+ALWAYS_INLINE void tiles_open(struct tiles *tiles) {
     _Alignas(64) struct tile_config c = {.palette = 1};
     for (int i = 0; i < N_TILES; i++) {
         c.row_bytes[i] = 4 * TILE_WORDS, c.rows[i] = TILE_ROWS;
     }
+    (void)tiles;
     _tile_loadconfig(&c);
 }
-ALWAYS_INLINE void tiles_close(struct tiles *unused) {
+ALWAYS_INLINE void tiles_close(struct tiles *tiles) {
+    (void)tiles;
     _tile_release(); // or the system saves 8 KiB whenever it switches threads
 }
 #define tile_zero(tiles, t) _tile_zero(t)

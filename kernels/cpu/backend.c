@@ -29,11 +29,13 @@ static void destroy(struct backend *be) {
     lanes_destroy(cpu->lanes);
     for (int i = 0; cpu->lane && i < be->n_lanes; i++) {
         free_workspace(&cpu->lane[i]);
+        free(cpu->lane[i].ticks);
     }
     free(cpu->lane);
     for (int slot = 0; slot < CPU_SLOTS; slot++) {
         free(cpu->pass[slot].plan.cut[AXIS_TOKENS]);
         free(cpu->pass[slot].plan.cut[AXIS_SEQS]);
+        free(cpu->pass[slot].op_ticks);
     }
     free(cpu);
 }
@@ -88,6 +90,20 @@ static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane
     return STATUS_OK;
 }
 
+static size_t n_ticks(const struct cpu_backend *cpu) {
+    return ((size_t)cpu->max_layers + 1) * N_OP_STEPS;
+}
+static void make_ticks(struct cpu_backend *cpu) {
+    for (int i = 0; i < cpu->base.n_lanes; i++) {
+        free(cpu->lane[i].ticks);
+        cpu->lane[i].ticks = xcalloc(n_ticks(cpu), sizeof(*cpu->lane[i].ticks));
+    }
+    for (int slot = 0; slot < CPU_SLOTS; slot++) {
+        free(cpu->pass[slot].op_ticks);
+        cpu->pass[slot].op_ticks = xcalloc(n_ticks(cpu), sizeof(*cpu->pass[slot].op_ticks));
+    }
+}
+
 /* Limits only grow, so that several models can be run by one backend. */
 static enum status reserve(struct backend *be, const struct pass_limits *limits,
                            struct error *err) {
@@ -97,6 +113,8 @@ static enum status reserve(struct backend *be, const struct pass_limits *limits,
     l->hidden = cpu_max(l->hidden, limits->hidden);
     l->intermediate = cpu_max(l->intermediate, limits->intermediate);
     l->n_heads = cpu_max(l->n_heads, limits->n_heads);
+    cpu->max_layers = cpu_max(cpu->max_layers, limits->n_layers);
+    make_ticks(cpu);
     cpu->max_head_dim = cpu_max(cpu->max_head_dim, limits->hidden / limits->n_heads);
     /* Multiply-adds of a row's products; those of a pair of tokens, of which softmax makes 30 %
      * more than the two products alone. */
@@ -113,15 +131,17 @@ static void batch_begin(struct backend *be, int slot, const struct token_batch *
     struct cpu_backend *cpu = cpu_of(be);
     struct cpu_pass *pass = &cpu->pass[slot];
     assert(slot >= 0 && slot < CPU_SLOTS && !pass->batch && cpu->limits.hidden > 0);
-    const struct plan plan = pass->plan; // owns its cuts
-    *pass = (struct cpu_pass){.plan = plan, .batch = batch};
+    pass->batch = batch;
+    pass->ticks = 0, pass->ns = 0;
+    memset(pass->op_ticks, 0, n_ticks(cpu) * sizeof(*pass->op_ticks));
     plan_make(&pass->plan, batch, be->n_lanes, &cpu->costs);
 }
 
 static void run_lane(void *arg, int index) {
     struct cpu_backend *cpu = arg;
     struct cpu_lane *ln = &cpu->lane[index];
-    memset(ln->ticks, 0, sizeof(ln->ticks));
+    memset(ln->ticks, 0, n_ticks(cpu) * sizeof(*ln->ticks));
+    ln->base.layer = 0, ln->base.linear_step = STEP_QKV, ln->base.norm_step = STEP_OUTPUT_NORM;
     ln->unsettled = SETTLED;
     ln->last_tick = cpu_ticks();
     cpu->program(&ln->base, cpu->program_arg);
@@ -130,8 +150,8 @@ static void run_lane(void *arg, int index) {
 
 static void add_ticks(struct cpu_backend *cpu, struct cpu_pass *pass) {
     for (int i = 0; i < cpu->base.n_lanes; i++) {
-        for (int kind = 0; kind < N_OP_KINDS; kind++) {
-            pass->op_ticks[kind] += cpu->lane[i].ticks[kind];
+        for (size_t t = 0; t < n_ticks(cpu); t++) {
+            pass->op_ticks[t] += cpu->lane[i].ticks[t];
         }
     }
 }
@@ -150,19 +170,40 @@ static void batch_submit(struct backend *be, int slot, program_fn *program, cons
     add_ticks(cpu, pass);
 }
 
-/* Means over the lanes. What a lane did not spend in an op it has waited: for its start, at the
- * last barrier. */
+/* Of one lane's tick, as a mean over the lanes. */
+static double ns_per_tick(const struct cpu_backend *cpu, const struct cpu_pass *pass) {
+    return (double)pass->ns / (double)(pass->ticks ? pass->ticks : 1) / cpu->base.n_lanes;
+}
+/* What a lane did not spend in a step it has waited: for its start, at the last barrier. */
+static double other_ticks(const struct cpu_backend *cpu, const struct cpu_pass *pass) {
+    double other = (double)pass->ticks * cpu->base.n_lanes;
+    for (size_t t = 0; t < n_ticks(cpu); t++) {
+        other -= (double)pass->op_ticks[t];
+    }
+    return other > 0 ? other : 0;
+}
 static void report_times(const struct cpu_backend *cpu, const struct cpu_pass *pass,
                          struct op_times *times) {
-    const int n_lanes = cpu->base.n_lanes;
-    const double ns = (double)pass->ns / (double)(pass->ticks ? pass->ticks : 1) / n_lanes;
-    double waited = (double)pass->ticks * n_lanes;
-    for (int kind = 0; kind < N_OP_KINDS; kind++) {
-        const double ticks = (double)pass->op_ticks[kind];
-        waited -= kind == OP_WAIT ? 0 : ticks;
-        times->ns[kind] = (int64_t)(ticks * ns);
+    double ticks[N_OP_KINDS] = {[OP_WAIT] = other_ticks(cpu, pass)};
+    for (size_t t = 0; t < n_ticks(cpu); t++) {
+        ticks[op_step_kinds[t % N_OP_STEPS]] += (double)pass->op_ticks[t];
     }
-    times->ns[OP_WAIT] = waited > 0 ? (int64_t)(waited * ns) : 0;
+    for (int kind = 0; kind < N_OP_KINDS; kind++) {
+        times->ns[kind] = (int64_t)(ticks[kind] * ns_per_tick(cpu, pass));
+    }
+}
+static void profile(const struct backend *be, int slot, struct op_profile *sum) {
+    const struct cpu_backend *cpu = (const struct cpu_backend *)be;
+    const struct cpu_pass *pass = &cpu->pass[slot];
+    const double ns = ns_per_tick(cpu, pass);
+    assert(slot >= 0 && slot < CPU_SLOTS && !pass->batch);
+    for (int layer = 0; layer <= cpu->max_layers; layer++) {
+        for (int step = 0; step < N_OP_STEPS; step++) {
+            const double ticks = (double)pass->op_ticks[layer * N_OP_STEPS + step];
+            op_profile_at(sum, layer, (enum op_step)step)->ns += (int64_t)(ticks * ns);
+        }
+    }
+    op_profile_at(sum, sum->n_layers, STEP_WAIT)->ns += (int64_t)(other_ticks(cpu, pass) * ns);
 }
 
 static bool batch_end(struct backend *be, int slot, bool wait, enum status *status,
@@ -195,6 +236,7 @@ static const struct backend_fn functions = {
     .batch_begin = batch_begin,
     .batch_submit = batch_submit,
     .batch_end = batch_end,
+    .profile = profile,
     .barrier = cpu_barrier,
     .embed_layernorm = cpu_embed_layernorm,
     .linear = cpu_linear,
@@ -255,7 +297,8 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
                                  .detail = cpu->detail,
                                  .dtype = DTYPE_F32,
                                  .n_lanes = opt->n_lanes,
-                                 .n_slots = CPU_SLOTS};
+                                 .n_slots = CPU_SLOTS,
+                                 .makes_in_parallel = true};
     make_lanes(cpu, opt->n_lanes);
     enum status s = cpu->lane ? STATUS_OK : error_set(err, STATUS_NO_MEMORY, "no memory for lanes");
     const struct cpu_level *level = NULL;
@@ -266,6 +309,7 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
         return s;
     }
     choose_kernels(cpu, level, opt->precision);
+    cpu->base.isa = cpu->isa->name;
     snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s%s", level->name, opt->n_lanes,
              opt->n_lanes == 1 ? "" : "s", cpu->is_separate ? ", fusion off" : "");
     *out = &cpu->base;

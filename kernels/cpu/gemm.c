@@ -1,5 +1,5 @@
 /* gemm.c - the micro-kernel, the loops around it, and the packing of x; compiled for each precision
- * (operand.h) of an ISA.
+ * (words.h, step.h) of an ISA.
  * A tile is up to MR rows by NR columns: per step two vectors of W and a broadcast of each row's
  * word of x feed 2 * rows sums. 12 sums keep both FMA pipes of an AVX2 core busy (4 cycles deep
  * each) and fit its 16 registers. Tiles at the right edge of W work in a buffer of their own. While
@@ -7,7 +7,8 @@
  * would stall the loads. */
 #include "kernels/cpu/gemm.h"
 
-#include "kernels/cpu/operand.h"
+#include "kernels/cpu/step.h"
+#include "kernels/cpu/tile.h"
 #include "kernels/cpu/vec_transpose.h"
 
 enum {
@@ -16,7 +17,8 @@ enum {
     PARTS = (MR + VEC - 1) / VEC,
 };
 #define EACH_4(X) X(1) X(2) X(3) X(4)
-#define EACH_6(X) EACH_4(X) X(5) X(6)
+#define EACH_5(X) EACH_4(X) X(5)
+#define EACH_6(X) EACH_5(X) X(6)
 #define EACH_14(X) EACH_6(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define EACH_OF(mr) ISA_JOIN_EACH(mr)
 #define ISA_JOIN_EACH(mr) EACH_##mr
@@ -90,8 +92,8 @@ ALWAYS_INLINE void pack_group(float *out, const float *x, int64_t ldx, int k,
     }
 #endif
 EACH_ROWS(PACK)
-typedef void pack_fn(float *out, const float *x, int64_t ldx, int k,
-                     const struct row_range *ranges, int m);
+typedef void pack_fn(float *out, const float *x, int64_t ldx, int k, const struct row_range *ranges,
+                     int m);
 #define PACK_NAME(rows) pack_##rows,
 static pack_fn *const packs[MR + 1] = {NULL, EACH_ROWS(PACK_NAME)};
 

@@ -13,22 +13,22 @@
  * (vec.h), as even as possible (16 = 5 + 5 + 6); the group that begins at row r begins at word
  * r * words and is [words][rows of the group]. For AMX: [rows][words]. int8: scales and offsets go
  * before, [groups of values][rows].
- * int8: blocks are cut into groups of `scaled` values. A row's group of x is offset + scale * q, q in
- * 0..255, from its own least and largest value (0 among them); a column's group of W is scale * q,
- * q in -127..127. Sums of products are exact integers. Columns of W know the sums of their q, which
- * is what the offset is multiplied by.
- * The order of sums over k depends on GEMM_KC alone: a row gets the same bits in any company. */
+ * int8: blocks are cut into groups of `scaled` values. A row's group of x is offset + scale * q, q
+ * in 0..255, from its own least and largest value (0 among them); a column's group of W is scale *
+ * q, q in -127..127. Sums of products are exact integers. Columns of W know the sums of their q,
+ * which is what the offset is multiplied by. The order of sums over k depends on GEMM_KC alone: a
+ * row gets the same bits in any company. */
 #ifndef BERTH_KERNELS_CPU_GEMM_H
 #define BERTH_KERNELS_CPU_GEMM_H
 #include "kernels/types.h"
 #include <stdbool.h>
 
 enum {
-    GEMM_KC = 384,     // a multiple of every nr, and of every chunk
-    GEMM_MAX_NR = 32,  // of any ISA
-    GEMM_MAX_PAD = 64, // values that fill up a block, one byte each
+    GEMM_KC = 384,       // a multiple of every nr, and of every chunk
+    GEMM_MAX_NR = 32,    // of any ISA
+    GEMM_MAX_PAD = 64,   // values that fill up a block, one byte each
     GEMM_MAX_GROUPS = 4, // of a block, with scales of their own
-    GEMM_SLACK = 16,   // words that a packed x needs behind its last
+    GEMM_SLACK = 16,     // words that a packed x needs behind its last
 };
 
 struct gemm;
@@ -37,7 +37,7 @@ struct gemm_kernel {
     int nr;           // columns of a weight panel
     int per_word;     // values: 1, 2 or 4
     int lanes;        // of a chunk; 1 for fp32
-    int scaled; // int8: values that share a scale; a multiple of a chunk, and divides GEMM_KC
+    int scaled;       // int8: values that share a scale; a multiple of a chunk, and divides GEMM_KC
     /* Two products of neighbours are added in 16 bits, which |q0 + q1| <= 128 keeps in bounds. */
     bool pairs_saturate;
     bool packs_result; // takes gemm.y_packed

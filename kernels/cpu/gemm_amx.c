@@ -1,10 +1,11 @@
-/* gemm_amx.c - products of bf16 and int8 by AMX: 32 rows by 32 columns at a time, four tiles of sums
- * fed by two of x and two of W, so that every tile that is loaded is used twice.
- * W is packed as for vectors (gemm.h): 16 words of a panel of 32 columns are two tiles side by side.
- * x stands row by row, since a tile of x is 16 rows of 64 bytes; rows are filled up to whole tiles
- * with whatever is there, and those sums are thrown away. The sums go through memory into the same
+/* gemm_amx.c - products of bf16 and int8 by AMX: 32 rows by 32 columns at a time, four tiles of
+ * sums fed by two of x and two of W, so that every tile that is loaded is used twice. W is packed
+ * as for vectors (gemm.h): 16 words of a panel of 32 columns are two tiles side by side. x stands
+ * row by row, since a tile of x is 16 rows of 64 bytes; rows are filled up to whole tiles with
+ * whatever is there, and those sums are thrown away. The sums go through memory into the same
  * epilogue as vectors have. Tests run this file with tiles in plain C (amx.h). */
 #include "kernels/cpu/amx.h"
+#include "kernels/cpu/tile.h"
 
 #include <assert.h>
 

@@ -29,7 +29,8 @@ struct cpu_lane {
     _Alignas(128) struct lane base;
     struct cpu_backend *cpu;
     enum unsettled unsettled;
-    uint64_t ticks[N_OP_KINDS], last_tick;
+    uint64_t *ticks; // [max_layers + 1][N_OP_STEPS], of one program
+    uint64_t last_tick;
     /* Workspace, from reserve(). */
     float *packed;   // a panel's x, in words of any precision
     float *chunk;    // a panel's piece of the FFN's hidden layer, packed
@@ -42,7 +43,7 @@ struct cpu_lane {
 struct cpu_pass {
     struct plan plan;
     const struct token_batch *batch; // borrowed; NULL: the slot is free
-    uint64_t op_ticks[N_OP_KINDS];   // of all lanes
+    uint64_t *op_ticks;              // [max_layers + 1][N_OP_STEPS], of all lanes
     uint64_t ticks;                  // of the caller, in batch_submit()
     int64_t ns;                      // the same in time
 };
@@ -58,7 +59,7 @@ struct cpu_backend {
     struct cpu_lane *lane; // [n_lanes]
     struct pass_limits limits;
     struct plan_costs costs;
-    int max_head_dim;
+    int max_head_dim, max_layers;
     struct cpu_pass pass[CPU_SLOTS];
     struct plan plan;                // of the slot whose program runs: copies for the ops
     const struct token_batch *batch; // likewise
@@ -92,11 +93,15 @@ static inline uint64_t cpu_ticks(void) {
     return (uint64_t)time_now_ns();
 #endif
 }
-/* The time since the lane's last mark goes to `kind`. */
-static inline void cpu_mark(struct cpu_lane *ln, enum op_kind kind) {
+/* The time since the lane's last mark goes to `step` of `layer`. */
+static inline void cpu_mark_at(struct cpu_lane *ln, int layer, enum op_step step) {
     const uint64_t now = cpu_ticks();
-    ln->ticks[kind] += now - ln->last_tick;
+    const int row = layer < ln->cpu->max_layers ? layer : ln->cpu->max_layers;
+    ln->ticks[row * N_OP_STEPS + (int)step] += now - ln->last_tick;
     ln->last_tick = now;
+}
+static inline void cpu_mark(struct cpu_lane *ln, enum op_step step) {
+    cpu_mark_at(ln, ln->base.layer, step);
 }
 
 /* A lane's share of one op: rows [r0, r1), and of `n` columns (or heads, or panels) a part. */
@@ -108,10 +113,10 @@ struct share {
 struct share cpu_begin(struct cpu_lane *ln, enum row_axis axis);
 /* As cpu_begin(), for ops of one row at a time: rows are divided in either plan. */
 struct share cpu_begin_rows(struct cpu_lane *ln, enum row_axis axis);
-void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_kind kind);
-void cpu_settle(struct cpu_lane *ln); // a barrier, whatever the plan; time goes to OP_WAIT
+void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_step step);
+void cpu_settle(struct cpu_lane *ln); // a barrier, whatever the plan; time goes to STEP_WAIT
 
-/* Zeroed, 64-byte aligned, on huge pages where the system grants them. NULL: no memory. */
+/* Zeroed, 64-byte aligned; what was never written of a large block is not in memory. NULL: none. */
 float *cpu_floats(size_t n);
 void cpu_floats_free(float *p); // takes NULL
 #endif

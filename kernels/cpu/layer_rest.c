@@ -34,8 +34,8 @@ static bool packs_result(const struct linear_weight *first, const struct linear_
 static void panel_ffn(struct cpu_lane *ln, const struct layer_weights *w, float *y, int64_t ldy,
                       const float *x, int64_t ldx, int m) {
     const bool direct = packs_result(w->intermediate, w->output);
-    struct gemm up = whole_gemm(w->intermediate, ln->packed, direct ? ln->chunk : ln->rows, GEMM_KC,
-                                m);
+    struct gemm up =
+        whole_gemm(w->intermediate, ln->packed, direct ? ln->chunk : ln->rows, GEMM_KC, m);
     struct gemm down = whole_gemm(w->output, ln->chunk, y, ldy, m);
     up.activation = w->activation, up.y_packed = direct;
     down.residual = x, down.ld_residual = ldx;
@@ -43,11 +43,13 @@ static void panel_ffn(struct cpu_lane *ln, const struct layer_weights *w, float 
         up.n0 = block * GEMM_KC, up.n1 = cpu_min(up.n0 + GEMM_KC, w->intermediate->n);
         up.y_block = block;
         up.w->kernel->run(&up);
+        cpu_mark(ln, STEP_INTERMEDIATE);
         if (!direct) {
             down.w->kernel->pack_rows(ln->chunk, ln->rows, GEMM_KC, m, up.n1 - up.n0);
         }
         down.b0 = block, down.b1 = block + 1;
         down.w->kernel->run(&down);
+        cpu_mark(ln, STEP_OUTPUT);
     }
 }
 
@@ -62,37 +64,36 @@ static void walk_panel(struct cpu_lane *ln, const struct layer_buffers *b,
     struct gemm out = whole_gemm(w->attention_out, ln->packed, y, ldy, m);
     out.residual = x, out.ld_residual = ldx;
     out.w->kernel->run(&out);
-    cpu_mark(ln, OP_GEMM);
+    cpu_mark(ln, STEP_ATTENTION_OUT);
     isa->layernorm(x, ldx, y, ldy, w->attention_norm, m);
-    cpu_mark(ln, OP_LAYERNORM);
+    cpu_mark(ln, STEP_ATTENTION_NORM);
     pack_all(ln, w->intermediate, x, ldx, m);
     panel_ffn(ln, w, y, ldy, x, ldx, m);
-    cpu_mark(ln, OP_GEMM);
     isa->layernorm(x, ldx, y, ldy, w->output_norm, m);
-    cpu_mark(ln, OP_LAYERNORM);
+    cpu_mark(ln, STEP_OUTPUT_NORM);
     if (next_qkv) {
         pack_all(ln, next_qkv, x, ldx, m);
         const struct gemm qkv =
             whole_gemm(next_qkv, ln->packed, cpu_row(&b->qkv_next, r), b->qkv_next.stride, m);
         next_qkv->kernel->run(&qkv);
-        cpu_mark(ln, OP_GEMM);
+        cpu_mark_at(ln, ln->base.layer + 1, STEP_QKV);
     }
 }
 
 /* This lane's columns of a product over all rows. */
-static void run_columns(struct cpu_lane *ln, struct gemm g, const struct share *sh) {
+static void run_columns(const struct cpu_lane *ln, struct gemm g, const struct share *sh) {
     const int nr = g.w->kernel->nr, panels = g.w->n_padded / nr;
     g.n0 = plan_share(panels, sh->lane, sh->n_lanes) * nr;
     g.n1 = cpu_min(plan_share(panels, sh->lane + 1, sh->n_lanes) * nr, g.w->n);
     g.w->kernel->run(&g);
-    cpu_mark(ln, OP_GEMM);
 }
 
-/* Both LayerNorms: all rows of y to the lane's own x, packed for what comes next (NULL: nothing). */
+/* Both LayerNorms: all rows of y to the lane's own x, packed for what comes next (NULL: nothing).
+ */
 static void normalize_own(struct cpu_lane *ln, const struct tensor *y, const struct norm_weight *w,
-                          int m, const struct linear_weight *next) {
+                          int m, enum op_step step, const struct linear_weight *next) {
     ln->cpu->isa->layernorm(ln->residual, w->n, cpu_row(y, 0), y->stride, w, m);
-    cpu_mark(ln, OP_LAYERNORM);
+    cpu_mark(ln, step);
     if (next) {
         pack_all(ln, next, ln->residual, w->n, m);
     }
@@ -108,20 +109,23 @@ static void columns_rest(struct cpu_lane *ln, const struct layer_buffers *b,
     struct gemm out = whole_gemm(w->attention_out, ln->packed, y, b->y.stride, m);
     out.residual = cpu_row(&b->x, 0), out.ld_residual = b->x.stride;
     run_columns(ln, out, sh);
+    cpu_mark(ln, STEP_ATTENTION_OUT);
     cpu_settle(ln);
-    normalize_own(ln, &b->y, w->attention_norm, m, w->intermediate);
+    normalize_own(ln, &b->y, w->attention_norm, m, STEP_ATTENTION_NORM, w->intermediate);
     struct gemm up = whole_gemm(w->intermediate, ln->packed, ffn, b->ffn.stride, m);
     up.activation = w->activation, up.y_packed = direct;
     run_columns(ln, up, sh);
+    cpu_mark(ln, STEP_INTERMEDIATE);
     cpu_settle(ln); // also: every lane has read y
-    if (!direct) { // by every lane for itself: cheaper than a barrier more
+    if (!direct) {  // by every lane for itself: cheaper than a barrier more
         pack_all(ln, w->output, ffn, b->ffn.stride, m);
     }
     struct gemm down = whole_gemm(w->output, direct ? ffn : ln->packed, y, b->y.stride, m);
     down.residual = ln->residual, down.ld_residual = hidden;
     run_columns(ln, down, sh);
+    cpu_mark(ln, STEP_OUTPUT);
     cpu_settle(ln);
-    normalize_own(ln, &b->y, w->output_norm, m, next_qkv);
+    normalize_own(ln, &b->y, w->output_norm, m, STEP_OUTPUT_NORM, next_qkv);
     for (int r = plan_share(m, sh->lane, sh->n_lanes); r < plan_share(m, sh->lane + 1, sh->n_lanes);
          r++) {
         memcpy(cpu_row(&b->x, r), ln->residual + (ptrdiff_t)r * hidden,
@@ -131,6 +135,7 @@ static void columns_rest(struct cpu_lane *ln, const struct layer_buffers *b,
         run_columns(
             ln, whole_gemm(next_qkv, ln->packed, cpu_row(&b->qkv_next, 0), b->qkv_next.stride, m),
             sh);
+        cpu_mark_at(ln, ln->base.layer + 1, STEP_QKV);
     }
 }
 
@@ -149,5 +154,5 @@ void cpu_layer_rest(struct lane *lane, const struct layer_buffers *b, const stru
             walk_panel(ln, b, w, next_qkv, sh.r0 + r, plan_share(rows, i + 1, n_panels) - r);
         }
     }
-    cpu_end(ln, axis, OP_LAYERNORM);
+    cpu_end(ln, axis, STEP_OUTPUT_NORM);
 }

@@ -11,7 +11,7 @@
 void cpu_settle(struct cpu_lane *ln) {
     lanes_barrier(ln->cpu->lanes);
     ln->unsettled = SETTLED;
-    cpu_mark(ln, OP_WAIT);
+    cpu_mark(ln, STEP_WAIT);
 }
 
 struct share cpu_begin(struct cpu_lane *ln, enum row_axis axis) {
@@ -32,10 +32,10 @@ struct share cpu_begin_rows(struct cpu_lane *ln, enum row_axis axis) {
                           plan_share(s.r1 - s.r0, s.lane + 1, s.n_lanes) + s.r0, 0, 1};
 }
 
-void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_kind kind) {
+void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_step step) {
     const enum unsettled now = ln->cpu->plan.columns[axis] ? UNSETTLED_COLUMNS : UNSETTLED_ROWS;
     ln->unsettled = ln->unsettled > now ? ln->unsettled : now;
-    cpu_mark(ln, kind);
+    cpu_mark(ln, step);
 }
 
 void cpu_barrier(struct lane *lane) {
@@ -77,7 +77,7 @@ void cpu_embed_layernorm(struct lane *lane, const struct tensor *y,
             embed_seq(ln, y, w, s, r0, r1);
         }
     }
-    cpu_end(ln, AXIS_TOKENS, OP_EMBED);
+    cpu_end(ln, AXIS_TOKENS, STEP_EMBED);
 }
 
 void cpu_layernorm(struct lane *lane, const struct tensor *y, const struct tensor *x,
@@ -87,7 +87,7 @@ void cpu_layernorm(struct lane *lane, const struct tensor *y, const struct tenso
     assert(x->cols == w->n && y->cols == w->n && x->axis == y->axis);
     ln->cpu->isa->layernorm(cpu_row(y, sh.r0), y->stride, cpu_row(x, sh.r0), x->stride, w,
                             sh.r1 - sh.r0);
-    cpu_end(ln, x->axis, OP_LAYERNORM);
+    cpu_end(ln, x->axis, ln->base.norm_step);
 }
 
 /* Any shape: k block by k block, so that the packed x needs little room. */
@@ -135,7 +135,7 @@ void cpu_linear(struct lane *lane, const struct tensor *y, const struct tensor *
                 const struct tensor *residual) {
     struct cpu_lane *ln = cpu_lane_of(lane);
     linear_share(ln, y, x, w, activation, residual);
-    cpu_end(ln, x->axis, OP_GEMM);
+    cpu_end(ln, x->axis, ln->base.linear_step);
 }
 
 /* Heads [h0, h1) of one sequence, queries [q0, q1) of it, into ctx from row `out` on. */
@@ -208,7 +208,7 @@ void cpu_attention(struct lane *lane, const struct tensor *ctx, const struct ten
     } else {
         attend_firsts(ln, ctx, qkv, &a, &sh, h0, h1);
     }
-    cpu_end(ln, ctx->axis, OP_ATTENTION);
+    cpu_end(ln, ctx->axis, STEP_ATTENTION);
 }
 
 void cpu_pool(struct lane *lane, const struct tensor *pooled, const struct tensor *x,
@@ -228,7 +228,7 @@ void cpu_pool(struct lane *lane, const struct tensor *pooled, const struct tenso
             ln->cpu->isa->mean(cpu_row(pooled, s), first, x->stride, b->seq_lens[s], x->cols);
         }
     }
-    cpu_end(ln, AXIS_SEQS, OP_HEAD);
+    cpu_end(ln, AXIS_SEQS, STEP_POOL);
     if (of_others) {
         ln->unsettled = UNSETTLED_COLUMNS;
     }
@@ -240,11 +240,11 @@ void cpu_head(struct lane *lane, const struct tensor *logits, const struct tenso
     const struct tensor *in = pooled;
     if (w->dense) {
         linear_share(ln, scratch, pooled, w->dense, ACT_TANH, NULL);
-        cpu_end(ln, AXIS_SEQS, OP_HEAD);
+        cpu_end(ln, AXIS_SEQS, STEP_HEAD);
         in = scratch;
     }
     linear_share(ln, logits, in, w->classifier, ACT_NONE, NULL);
-    cpu_end(ln, AXIS_SEQS, OP_HEAD);
+    cpu_end(ln, AXIS_SEQS, STEP_HEAD);
 }
 
 void cpu_fetch(struct lane *lane, float *out, const struct tensor *t) {
@@ -253,5 +253,5 @@ void cpu_fetch(struct lane *lane, float *out, const struct tensor *t) {
     for (int r = sh.r0; r < sh.r1; r++) {
         memcpy(out + (int64_t)r * t->cols, cpu_row(t, r), (size_t)t->cols * sizeof(*out));
     }
-    cpu_end(ln, t->axis, OP_HEAD);
+    cpu_end(ln, t->axis, STEP_FETCH);
 }

@@ -192,7 +192,7 @@ static void attention(struct lane *lane, const struct tensor *ctx, const struct 
             attend_firsts(&a, &sh);
         }
     }
-    cpu_end(ln, ctx->axis, OP_ATTENTION);
+    cpu_end(ln, ctx->axis, STEP_ATTENTION);
 }
 
 /* The product, then the residual or the activation over what it wrote. Where the residual is y, it
@@ -215,7 +215,7 @@ static void linear(struct lane *lane, const struct tensor *y, const struct tenso
             passes->activate(cpu_row(y, r), (size_t)y->cols, activation);
         }
     }
-    cpu_end(ln, y->axis, residual ? OP_LAYERNORM : OP_GEMM);
+    cpu_end(ln, y->axis, residual ? ln->base.norm_step : ln->base.linear_step);
 }
 
 static const float *table_row(const struct table_weight *t, int64_t i) {
@@ -249,7 +249,7 @@ static void embed_layernorm(struct lane *lane, const struct tensor *y,
     add_positions(ln, y, w->positions, &sh);
     ln->cpu->isa->layernorm(cpu_row(y, sh.r0), y->stride, cpu_row(y, sh.r0), y->stride, w->norm,
                             sh.r1 - sh.r0);
-    cpu_end(ln, AXIS_TOKENS, OP_EMBED);
+    cpu_end(ln, AXIS_TOKENS, STEP_EMBED);
 }
 
 static float query_scale(const struct backend *be, int head_dim) {

@@ -4,38 +4,11 @@
  * product is fused with a sum exactly where vec_fma() says so, and only where the ISA can. */
 #ifndef BERTH_KERNELS_CPU_VEC_H
 #define BERTH_KERNELS_CPU_VEC_H
+#include "kernels/cpu/width.h"
 #include <stdint.h>
 #include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
-#endif
-
-/* CPU_EMULATE is for tests: 16 wide for a machine that is 8 wide, and instructions that it has not
- * as plain C, so that what is written for others can be run here. */
-#if defined(__AVX512F__) || defined(CPU_EMULATE)
-#define VEC 16
-#elif defined(__AVX2__) && defined(__FMA__)
-#define VEC 8
-#else
-#define VEC 4
-#endif
-#define NR (2 * VEC) // columns of a tile
-#ifndef MR           // rows of a tile: with its 2 * MR sums, W and x it must fit the registers
-#if VEC == 16
-#define MR 14 // of 32
-#else
-#define MR 6 // of 16
-#endif
-#endif
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define PRAGMA(x) _Pragma(#x)
-#ifdef CPU_EMULATE
-#define UNROLL(n) // an emulated vector is many instructions: compilers would take minutes
-#elif defined(__clang__)
-#define UNROLL(n) PRAGMA(clang loop unroll(full))
-#else
-#define UNROLL(n) PRAGMA(GCC unroll n)
 #endif
 
 typedef float vec __attribute__((vector_size(VEC * 4)));
@@ -69,9 +42,6 @@ ALWAYS_INLINE vec vec_load_n(const float *p, int n) {
 ALWAYS_INLINE void vec_store_n(float *p, vec v, int n) {
     memcpy(p, &v, (size_t)n * sizeof(*p));
 }
-ALWAYS_INLINE ivec ivec_load(const int32_t *p) {
-    return *(const ivec_anywhere *)p;
-}
 ALWAYS_INLINE vec vec_set(float f) {
 #if VEC == 16
     return (vec){f, f, f, f, f, f, f, f, f, f, f, f, f, f, f, f};
@@ -79,15 +49,6 @@ ALWAYS_INLINE vec vec_set(float f) {
     return (vec){f, f, f, f, f, f, f, f};
 #else
     return (vec){f, f, f, f};
-#endif
-}
-ALWAYS_INLINE ivec ivec_set(int32_t i) {
-#if VEC == 16
-    return (ivec){i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i};
-#elif VEC == 8
-    return (ivec){i, i, i, i, i, i, i, i};
-#else
-    return (ivec){i, i, i, i};
 #endif
 }
 /* x where `a` is all ones, y where it is 0: comparisons give these. */
@@ -145,11 +106,5 @@ ALWAYS_INLINE float vec_sum(vec v) {
     v += vec_shuffle(v, v, 2, 3, 0, 1);
 #endif
     return v[0] + v[1];
-}
-ALWAYS_INLINE vec vec_from_ints(ivec v) {
-    return __builtin_convertvector(v, vec);
-}
-ALWAYS_INLINE ivec vec_to_ints(vec v) { // towards zero
-    return __builtin_convertvector(v, ivec);
 }
 #endif

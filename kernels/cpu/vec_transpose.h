@@ -25,18 +25,16 @@ ALWAYS_INLINE void join_blocks(vec r[VEC], const vec t[VEC]) {
     UNROLL(4)
     for (int i = 0; i < 4; i++) {
 #if VEC == 16
-        const vec a = vec_shuffle(t[i], t[i + 4], 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21,
-                                  22, 23);
+        const vec a =
+            vec_shuffle(t[i], t[i + 4], 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
         const vec b = vec_shuffle(t[i], t[i + 4], 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28,
                                   29, 30, 31);
         const vec c = vec_shuffle(t[i + 8], t[i + 12], 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20,
                                   21, 22, 23);
         const vec d = vec_shuffle(t[i + 8], t[i + 12], 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15,
                                   28, 29, 30, 31);
-#define FIRSTS(x, y)                                                                               \
-    vec_shuffle(x, y, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
-#define LASTS(x, y)                                                                                \
-    vec_shuffle(x, y, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
+#define FIRSTS(x, y) vec_shuffle(x, y, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+#define LASTS(x, y) vec_shuffle(x, y, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
         r[i] = FIRSTS(a, c), r[i + 4] = LASTS(a, c);
         r[i + 8] = FIRSTS(b, d), r[i + 12] = LASTS(b, d);
 #undef FIRSTS

@@ -5,24 +5,6 @@
 #include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-
-float *cpu_floats(size_t n) {
-    const size_t huge_page = (size_t)1 << 21, bytes = n * sizeof(float);
-    const size_t align = bytes >= huge_page ? huge_page : 64;
-    float *p = aligned_alloc(align, (bytes + align - 1) / align * align);
-    if (p) {
-        if (bytes >= huge_page) {
-            madvise(p, bytes, MADV_HUGEPAGE); // long streams: fewer TLB misses; may be refused
-        }
-        memset(p, 0, bytes);
-    }
-    return p;
-}
-void cpu_floats_free(float *p) {
-    free(p);
-}
 
 static enum status no_memory(struct error *err, const char *what, int rows, int cols) {
     return error_set(err, STATUS_NO_MEMORY, "no memory for a %s of %d x %d", what, rows, cols);

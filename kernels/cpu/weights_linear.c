@@ -1,10 +1,10 @@
 /* weights_linear.c - matrices of a checkpoint packed for the products of the backend's precision
- * (gemm.h), with scale and bias. Row by row of the checkpoint, so that no second copy of a matrix is
- * ever made.
+ * (gemm.h), with scale and bias. Panel by panel, so that no second copy of a matrix is ever made.
  * int8: a column has a scale for each group of values, the largest being 127. Where pairs saturate
- * (maddubs adds two products of up to 255 * 127 in 16 bits), the scale is also as large as keeps two
- * neighbours of one sign within 128 together: 255 * 128 fits. Large weights seldom stand side by
- * side, so that costs half a bit, where keeping every weight to 7 bits would cost a whole one. */
+ * (maddubs adds two products of up to 255 * 127 in 16 bits), the scale is also as large as keeps
+ * two neighbours of one sign within 128 together: 255 * 128 fits. Large weights seldom stand side
+ * by side, so that costs half a bit, where keeping every weight to 7 bits would cost a whole one.
+ */
 #include "kernels/convert.h"
 #include "kernels/cpu/entries.h"
 #include "kernels/cpu/internal.h"
@@ -81,16 +81,12 @@ static void quantise_group(struct linear_weight *w, int8_t *q, const float *row,
     w->sums[at] = (float)sum;
 }
 
-/* A block of one column, in words of the kernel's order (gemm.h). */
+/* bf16 and int8: a block of one column, in words of the kernel's order (gemm.h). */
 static void make_words(struct linear_weight *w, uint32_t words[GEMM_KC], const float *row, int k0,
                        int len, int j) {
     const struct gemm_kernel *kn = w->kernel;
     int8_t q[GEMM_KC];
     memset(words, 0, (size_t)gemm_words(kn, len) * sizeof(*words));
-    if (kn->dtype == DTYPE_F32) {
-        memcpy(words, row, (size_t)len * sizeof(*words));
-        return;
-    }
     for (int k = 0; kn->dtype == DTYPE_I8 && k < len; k += kn->scaled) {
         const int n = len - k < kn->scaled ? len - k : kn->scaled;
         quantise_group(w, q + k, row + k, k0 + k, n, j);
@@ -117,20 +113,60 @@ static void pack_column(struct linear_weight *w, const float *row, int j) {
     }
 }
 
-static void pack_part(struct linear_weight *w, float *row, const struct linear_part *part, int n0) {
-    const size_t k = (size_t)w->k;
-    for (int j = 0; j < part->weight.rows; j++) {
-        host_tensor_to_float(row, &part->weight, (size_t)j * k, k);
-        for (size_t i = 0; i < k; i++) {
-            row[i] *= part->scale;
+/* Row j of all parts one below the other, [k], as floats, scaled; rows beyond the last are zero. */
+static void fetch_row(float *out, const struct linear_part *parts, int n_parts, int j, size_t k) {
+    int i = 0;
+    for (; i < n_parts && j >= parts[i].weight.rows; i++) {
+        j -= parts[i].weight.rows;
+    }
+    if (i == n_parts) {
+        memset(out, 0, k * sizeof(*out));
+        return;
+    }
+    host_tensor_to_float(out, &parts[i].weight, (size_t)j * k, k);
+    for (size_t c = 0; c < k && parts[i].scale != 1; c++) {
+        out[c] *= parts[i].scale;
+    }
+}
+/* fp32: a panel's rows to columns, nr at a time, so that what is written is one stream. */
+static void pack_panel(struct linear_weight *w, const float *rows, int panel) {
+    const size_t nr = (size_t)w->kernel->nr, k = (size_t)w->k;
+    for (int block = 0; block < gemm_blocks(w); block++) {
+        const int k0 = block * GEMM_KC;
+        const size_t len = (size_t)gemm_block_len(w->k, k0);
+        float *out = (float *)w->data + (size_t)k0 * (size_t)w->n_padded + (size_t)panel * len * nr;
+        for (size_t i = 0; i < len; i++) {
+            for (size_t c = 0; c < nr; c++) {
+                out[i * nr + c] = rows[c * k + (size_t)k0 + i];
+            }
         }
-        pack_column(w, row, n0 + j);
     }
+}
+/* rows: [nr, k], scratch. */
+static void pack_weight(struct linear_weight *w, float *rows, const struct linear_part *parts,
+                        int n_parts) {
+    const int nr = w->kernel->nr;
+    const size_t k = (size_t)w->k;
+    for (int panel = 0; panel < w->n_padded / nr; panel++) {
+        for (int c = 0; c < nr; c++) {
+            fetch_row(rows + (size_t)c * k, parts, n_parts, panel * nr + c, k);
+        }
+        if (w->kernel->dtype == DTYPE_F32) {
+            pack_panel(w, rows, panel);
+            continue;
+        }
+        for (int c = 0; c < nr && panel * nr + c < w->n; c++) {
+            pack_column(w, rows + (size_t)c * k, panel * nr + c);
+        }
+    }
+}
+static void pack_bias(float *out, const struct linear_part *part) {
+    const size_t n = (size_t)part->weight.rows;
     if (part->bias.data) {
-        host_tensor_to_float(w->bias + n0, &part->bias, 0, (size_t)part->weight.rows);
+        host_tensor_to_float(out, &part->bias, 0, n);
     }
-    for (int j = n0; j < n0 + part->weight.rows; j++) {
-        w->bias[j] *= part->scale;
+    for (size_t j = 0; j < n; j++) {
+        out[j] *= part->scale;
     }
 }
 
@@ -169,11 +205,12 @@ enum status cpu_linear_create(struct backend *be, struct linear_weight **out,
         cpu_linear_destroy(be, w);
         return error_set(err, STATUS_NO_MEMORY, "no memory for a matrix of %d x %d", w->n, w->k);
     }
-    float *row = xcalloc((size_t)w->k, sizeof(*row));
+    float *rows = xcalloc((size_t)w->kernel->nr * (size_t)w->k, sizeof(*rows));
+    pack_weight(w, rows, parts, n_parts);
+    free(rows);
     for (int i = 0, n0 = 0; i < n_parts; n0 += parts[i].weight.rows, i++) {
-        pack_part(w, row, &parts[i], n0);
+        pack_bias(w->bias + n0, &parts[i]);
     }
-    free(row);
     *out = w;
     return STATUS_OK;
 }

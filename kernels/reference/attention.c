@@ -52,5 +52,5 @@ void reference_attention(struct lane *ln, const struct tensor *ctx, const struct
             memset(tensor_row(ctx, r), 0, (size_t)ctx->cols * sizeof(float));
         }
     }
-    reference_timed(ln, OP_ATTENTION);
+    reference_timed(ln, STEP_ATTENTION);
 }

@@ -8,15 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-void reference_timed(struct lane *ln, enum op_kind kind) {
+void reference_timed(struct lane *ln, enum op_step step) {
     struct reference *ref = reference_of(ln);
     const int64_t now = time_now_ns();
-    ref->now->times.ns[kind] += now - ref->last_ns;
+    const int layer = ln->layer < ref->max_layers ? ln->layer : ref->max_layers;
+    ref->now->ns[layer * N_OP_STEPS + (int)step] += now - ref->last_ns;
     ref->last_ns = now;
 }
 
+static size_t n_times(const struct reference *ref) {
+    return ((size_t)ref->max_layers + 1) * N_OP_STEPS;
+}
 static void destroy(struct backend *be) {
-    free(((struct reference *)be)->scores);
+    struct reference *ref = (struct reference *)be;
+    free(ref->scores);
+    for (int slot = 0; slot < REFERENCE_SLOTS; slot++) {
+        free(ref->pass[slot].ns);
+    }
     free(be);
 }
 static float query_scale(const struct backend *be, int head_dim) {
@@ -122,19 +130,27 @@ static enum status reserve(struct backend *be, const struct pass_limits *limits,
         ref->scores = xcalloc((size_t)limits->max_seq_len, sizeof(*ref->scores));
         ref->max_seq_len = limits->max_seq_len;
     }
+    ref->max_layers = limits->n_layers > ref->max_layers ? limits->n_layers : ref->max_layers;
+    for (int slot = 0; slot < REFERENCE_SLOTS; slot++) {
+        free(ref->pass[slot].ns);
+        ref->pass[slot].ns = xcalloc(n_times(ref), sizeof(*ref->pass[slot].ns));
+    }
     return STATUS_OK;
 }
 
 static void batch_begin(struct backend *be, int slot, const struct token_batch *batch) {
-    struct reference_pass *pass = &((struct reference *)be)->pass[slot];
-    assert(slot >= 0 && slot < REFERENCE_SLOTS && !pass->batch);
-    *pass = (struct reference_pass){.batch = batch};
+    struct reference *ref = (struct reference *)be;
+    struct reference_pass *pass = &ref->pass[slot];
+    assert(slot >= 0 && slot < REFERENCE_SLOTS && !pass->batch && pass->ns);
+    pass->batch = batch;
+    memset(pass->ns, 0, n_times(ref) * sizeof(*pass->ns));
 }
 static void batch_submit(struct backend *be, int slot, program_fn *program, const void *arg) {
     struct reference *ref = (struct reference *)be;
     assert(slot >= 0 && slot < REFERENCE_SLOTS && ref->pass[slot].batch);
     ref->now = &ref->pass[slot];
     ref->last_ns = time_now_ns();
+    ref->lane.layer = 0, ref->lane.linear_step = STEP_QKV, ref->lane.norm_step = STEP_OUTPUT_NORM;
     program(&ref->lane, arg);
 }
 static bool batch_end(struct backend *be, int slot, bool wait, enum status *status,
@@ -144,9 +160,21 @@ static bool batch_end(struct backend *be, int slot, bool wait, enum status *stat
     pass->batch = NULL;
     *status = STATUS_OK;
     if (times) {
-        *times = pass->times;
+        memset(times, 0, sizeof(*times));
+        for (size_t t = 0; t < n_times((const struct reference *)be); t++) {
+            times->ns[op_step_kinds[t % N_OP_STEPS]] += pass->ns[t];
+        }
     }
     return true;
+}
+static void profile(const struct backend *be, int slot, struct op_profile *sum) {
+    const struct reference *ref = (const struct reference *)be;
+    for (int layer = 0; layer <= ref->max_layers; layer++) {
+        for (int step = 0; step < N_OP_STEPS; step++) {
+            op_profile_at(sum, layer, (enum op_step)step)->ns +=
+                ref->pass[slot].ns[layer * N_OP_STEPS + step];
+        }
+    }
 }
 
 static void barrier(struct lane *ln) {
@@ -156,7 +184,7 @@ static void fetch(struct lane *ln, float *out, const struct tensor *t) {
     for (int r = 0; r < batch_rows(ln, t); r++) {
         memcpy(out + (int64_t)r * t->cols, tensor_row(t, r), (size_t)t->cols * sizeof(float));
     }
-    reference_timed(ln, OP_HEAD);
+    reference_timed(ln, STEP_FETCH);
 }
 
 static const struct backend_fn functions = {
@@ -176,6 +204,7 @@ static const struct backend_fn functions = {
     .batch_begin = batch_begin,
     .batch_submit = batch_submit,
     .batch_end = batch_end,
+    .profile = profile,
     .barrier = barrier,
     .embed_layernorm = reference_embed_layernorm,
     .linear = reference_linear,
@@ -194,7 +223,8 @@ enum status reference_backend_create(struct backend **out, struct error *err) {
                                  .detail = "plain C, sums in double",
                                  .dtype = DTYPE_F32,
                                  .n_lanes = 1,
-                                 .n_slots = REFERENCE_SLOTS};
+                                 .n_slots = REFERENCE_SLOTS,
+                                 .makes_in_parallel = true};
     ref->lane.be = &ref->base;
     *out = &ref->base;
     return STATUS_OK;

@@ -20,6 +20,6 @@ void reference_embed_layernorm(struct lane *ln, const struct tensor *y,
             }
         }
     }
-    reference_timed(ln, OP_EMBED);
+    reference_timed(ln, STEP_EMBED);
     reference_layernorm(ln, y, y, w->norm);
 }

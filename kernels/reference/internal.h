@@ -20,7 +20,7 @@ struct table_weight {
 
 struct reference_pass {
     const struct token_batch *batch; // borrowed from batch_begin() to batch_end()
-    struct op_times times;
+    int64_t *ns;                     // [max_layers + 1][N_OP_STEPS], owned
 };
 enum { REFERENCE_SLOTS = 2 };
 
@@ -29,7 +29,7 @@ struct reference {
     struct lane lane;
     struct reference_pass pass[REFERENCE_SLOTS], *now; // now: whose program runs
     double *scores;                                    // [max_seq_len], one row of attention
-    int max_seq_len;
+    int max_seq_len, max_layers;
     int64_t last_ns; // when the last op ended
 };
 
@@ -45,8 +45,8 @@ static inline int batch_rows(const struct lane *ln, const struct tensor *t) {
     const struct token_batch *b = reference_of(ln)->now->batch;
     return t->axis == AXIS_TOKENS ? b->n_rows : b->n_seqs;
 }
-/* The time since the last op ended goes to `kind`. */
-void reference_timed(struct lane *ln, enum op_kind kind);
+/* The time since the last op ended goes to `step` of the lane's layer. */
+void reference_timed(struct lane *ln, enum op_step step);
 
 /* The ops, one a file; the contracts stand in kernels.h. */
 void reference_embed_layernorm(struct lane *ln, const struct tensor *y,

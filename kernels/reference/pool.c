@@ -15,5 +15,5 @@ void reference_pool(struct lane *ln, const struct tensor *pooled, const struct t
             tensor_row(pooled, s)[i] = (float)(sum / n);
         }
     }
-    reference_timed(ln, OP_HEAD);
+    reference_timed(ln, STEP_POOL);
 }

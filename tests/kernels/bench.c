@@ -175,7 +175,7 @@ static void bench_ops(struct backend *be, const char *isa, const struct net_host
     static const int nk[][2] = {{1152, 384}, {384, 384}, {1536, 384}, {384, 1536},
                                 {2304, 768}, {768, 768}, {3072, 768}, {768, 3072}};
     static const int ms[] = {16, 64, 256};
-    const struct pass_limits limits = {ROWS_MANY, ROWS_MANY / LONGEST, LONGEST, 768, 3072, 12};
+    const struct pass_limits limits = {ROWS_MANY, ROWS_MANY / LONGEST, LONGEST, 768, 3072, 12, 1};
     const size_t n_products = isa ? N_ITEMS(nk) : N_ITEMS(nk) / 2;
     struct error err;
     struct net_weights w;

@@ -39,14 +39,22 @@ float check_normal(void) { // the sum of 4 uniform numbers, scaled
 }
 
 struct pair check_pair(const char *isa, int n_lanes) {
+    return check_pair_in(isa, n_lanes, PRECISION_FLOAT32);
+}
+struct pair check_pair_in(const char *isa, int n_lanes, enum precision precision) {
     struct pair p = {0};
     struct error err;
+<<<<<<< HEAD
     const char *fusion = getenv("BERTH_TEST_FUSION");
     const struct cpu_options opt = {.n_lanes = n_lanes,
                                     .first_core = -1,
                                     .isa = isa,
                                     .fusion =
                                         fusion && !strcmp(fusion, "off") ? FUSION_OFF : FUSION_ON};
+=======
+    const struct cpu_options opt = {
+        .n_lanes = n_lanes, .first_core = -1, .isa = isa, .precision = precision};
+>>>>>>> main
     if (reference_backend_create(&p.ref, &err) || cpu_backend_create(&p.dev, &opt, &err)) {
         fail_msg("%s", err.text);
     }
@@ -74,8 +82,30 @@ const char *const *check_isas(void) {
     return found;
 }
 
+const struct kind *check_kinds(void) {
+    static const char *const names[] = {"baseline",   "avx2", "avxvnni", "avx512", "avx512vnni",
+                                        "avx512bf16", "amx",  "wide",    "tiles"};
+    static struct kind found[2 * N_ITEMS(names) + 1];
+    for (size_t i = 0, n = 0; i < N_ITEMS(names) && !found[n].isa; i++) {
+        for (enum precision p = PRECISION_BFLOAT16; p <= PRECISION_INT8; p++) {
+            struct backend *be = NULL;
+            struct error err;
+            const struct cpu_options opt = {
+                .n_lanes = 1, .first_core = -1, .isa = names[i], .precision = p};
+            if (!cpu_backend_create(&be, &opt, &err) && be->dtype != DTYPE_F32) {
+                found[n++] = (struct kind){names[i], p};
+            } else {
+                fprintf(stderr, "skipped: %s on %s\n", precision_names[p], names[i]);
+            }
+            backend_destroy(be);
+        }
+    }
+    return found;
+}
+
 void check_case(const struct pair *p, const char *fmt, ...) {
-    const int n = snprintf(case_name, sizeof(case_name), "%s: ", p->dev->detail);
+    const int n = snprintf(case_name, sizeof(case_name), "%s, %s: ", p->dev->detail,
+                           dtype_name(p->dev->dtype));
     va_list args;
     va_start(args, fmt);
     vsnprintf(case_name + n, sizeof(case_name) - (size_t)n, fmt, args);

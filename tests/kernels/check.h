@@ -19,9 +19,17 @@ struct pair {
 };
 /* BERTH_TEST_FUSION=off: of devices without fusion. */
 struct pair check_pair(const char *isa, int n_lanes);
+struct pair check_pair_in(const char *isa, int n_lanes, enum precision precision);
 void check_pair_finish(struct pair *p);
 /* Every ISA this machine has, NULL at the end; what it lacks is said once. */
 const char *const *check_isas(void);
+/* Every precision but fp32 that an ISA of this machine has, or that is emulated; NULL at the end.
+ */
+struct kind {
+    const char *isa;
+    enum precision precision;
+};
+const struct kind *check_kinds(void);
 /* Names the case that a failure prints. */
 void check_case(const struct pair *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
@@ -57,8 +65,9 @@ void check_run(struct backend *be, const struct token_batch *b, program_fn *prog
 struct host_tensor check_host(int rows, int cols, float spread, enum dtype dtype);
 void check_host_free(struct host_tensor *t);
 
-int test_ops(void);    // ops.c
-int test_layers(void); // layers.c
-int test_lanes(void);  // lanes.c
-int bench(void);       // bench.c
+int test_ops(void);        // ops.c
+int test_layers(void);     // layers.c
+int test_lanes(void);      // lanes.c
+int test_precisions(void); // precisions.c
+int bench(void);           // bench.c
 #endif

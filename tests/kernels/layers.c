@@ -123,14 +123,14 @@ static void check_same(const struct net *n, const struct token_batch *b, const s
     check_same_bits(got->logits, want->logits, (size_t)b->n_seqs * (size_t)n->host->shape.n_labels,
                     "logits in a batch and alone");
 }
-static void check_bits(const char *isa, size_t shape) {
+static void check_bits(const char *isa, enum precision precision, size_t shape) {
     enum { N_LANES = N_ITEMS(n_lanes_tried) };
     struct pair p[N_LANES];
     struct net nets[N_LANES];
     struct net_weights w;
     struct net_host h = random_host(shape);
     for (size_t i = 0; i < N_LANES; i++) {
-        p[i] = check_pair(isa, n_lanes_tried[i]);
+        p[i] = check_pair_in(isa, n_lanes_tried[i], precision);
         if (i == 0) { // made by one backend, used by all of its ISA
             net_weights_make(&w, p[0].dev, &h);
         }
@@ -160,7 +160,12 @@ static void check_bits(const char *isa, size_t shape) {
 static void test_bits(void **unused) {
     for (const char *const *isa = check_isas(); *isa; isa++) {
         for (size_t i = 0; i < N_ITEMS(shapes); i++) {
-            check_bits(*isa, i);
+            check_bits(*isa, PRECISION_FLOAT32, i);
+        }
+    }
+    for (const struct kind *k = check_kinds(); k->isa; k++) {
+        for (size_t i = 0; i < N_ITEMS(shapes) - 1; i++) { // the last is slow, emulated
+            check_bits(k->isa, k->precision, i);
         }
     }
 }
@@ -203,25 +208,32 @@ static void check_rest(const struct pair *p, const struct net_host *h, const str
     check_free(&x), check_free(&ctx), check_free(&y), check_free(&ffn), check_free(&qkv);
     check_batch_free(&b);
 }
-static void test_layer_rest(void **unused) {
+static void check_rests(const char *isa, enum precision precision) {
     static const int rows[] = {1, 2, 7, 24, 25, 150, 310};
-    for (const char *const *isa = check_isas(); *isa; isa++) {
-        for (size_t i = 0; i < N_ITEMS(shapes); i++) {
-            struct pair p = check_pair(*isa, n_lanes_tried[i]);
-            struct net_host h = random_host(i);
-            struct net_weights w;
-            struct net n; // for its reserve()
-            net_weights_make(&w, p.dev, &h);
-            net_init(&n, p.dev, &h, &w, MAX_ROWS, MAX_SEQS, MAX_LEN);
-            for (size_t r = 0; r < N_ITEMS(rows); r++) {
-                check_rest(&p, &h, &w, rows[r], AXIS_TOKENS, r % 2);
-                check_rest(&p, &h, &w, rows[r], AXIS_SEQS, !(r % 2));
-            }
-            net_finish(&n);
-            net_weights_finish(&w, p.dev, h.shape.n_layers);
-            net_host_finish(&h);
-            check_pair_finish(&p);
+    const size_t n_shapes = N_ITEMS(shapes) - (precision != PRECISION_FLOAT32);
+    for (size_t i = 0; i < n_shapes; i++) {
+        struct pair p = check_pair_in(isa, n_lanes_tried[i], precision);
+        struct net_host h = random_host(i);
+        struct net_weights w;
+        struct net n; // for its reserve()
+        net_weights_make(&w, p.dev, &h);
+        net_init(&n, p.dev, &h, &w, MAX_ROWS, MAX_SEQS, MAX_LEN);
+        for (size_t r = 0; r < N_ITEMS(rows); r++) {
+            check_rest(&p, &h, &w, rows[r], AXIS_TOKENS, r % 2);
+            check_rest(&p, &h, &w, rows[r], AXIS_SEQS, !(r % 2));
         }
+        net_finish(&n);
+        net_weights_finish(&w, p.dev, h.shape.n_layers);
+        net_host_finish(&h);
+        check_pair_finish(&p);
+    }
+}
+static void test_layer_rest(void **unused) {
+    for (const char *const *isa = check_isas(); *isa; isa++) {
+        check_rests(*isa, PRECISION_FLOAT32);
+    }
+    for (const struct kind *k = check_kinds(); k->isa; k++) {
+        check_rests(k->isa, k->precision);
     }
 }
 

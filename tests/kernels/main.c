@@ -7,5 +7,5 @@ int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--bench")) {
         return bench();
     }
-    return test_ops() + test_layers() + test_lanes();
+    return test_ops() + test_precisions() + test_layers() + test_lanes();
 }

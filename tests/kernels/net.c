@@ -116,7 +116,8 @@ static void free_buffers(struct backend *be, struct layer_buffers *b) {
 void net_init(struct net *n, struct backend *be, const struct net_host *h,
               const struct net_weights *w, int max_rows, int max_seqs, int max_seq_len) {
     const struct pass_limits limits = {
-        max_rows, max_seqs, max_seq_len, h->hidden, h->shape.intermediate, h->shape.n_heads};
+        max_rows,         max_seqs,         max_seq_len, h->hidden, h->shape.intermediate,
+        h->shape.n_heads, h->shape.n_layers};
     struct error err;
     memset(n, 0, sizeof(*n));
     n->be = be, n->host = h, n->w = w;

@@ -23,9 +23,10 @@ MAY_INCLUDE = {
     "batching": ["base/*.h", "model/token_batch.h"],
     "model": ["base/*.h", "kernels/[a-z]*.h"],
     "server": ["base/*.h", "tokenizer/*.h", "batching/*.h", "model/*.h", "kernels/[a-z]*.h", "bench/client/*.h",
-               "bench/experiment/*.h"],
+               "bench/experiment/*.h", "bench/common/*.h"],
     "bench/client": ["base/*.h", "batching/trace.h", "batching/random.h"],  # linked into the program
     "bench/experiment": ["base/*.h", "bench/client/*.h"],  # likewise
+    "bench/common": ["base/*.h", "kernels/cpu/*.h"],  # peaks: linked into the program
     "bench": [ANY],
     "tests": [ANY],
 }
@@ -42,6 +43,8 @@ LIBRARIES = {
     "x86intrin.h": ["kernels/cpu/*"],
     "cpuid.h": ["kernels/cpu/*"],
     "sanitizer/*": ["base/*", "tests/*"],
+    "dlfcn.h": ["tests/*"],
+    "execinfo.h": ["tests/*"],
 }
 LIBC = set("""
 arpa/inet.h assert.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h getopt.h inttypes.h limits.h linux/futex.h

@@ -207,6 +207,60 @@ static void tells_time_by_op(void **state) {
     finish(&f);
 }
 
+static double flops_by_hand(const struct model_config *c) { // of `two`: 4 and 3 tokens
+    const double h = c->hidden, i = c->intermediate, whole = c->n_layers - 1;
+    return whole * (7 * (8 * h * h + 4 * h * i) + 4 * (16 + 9) * h)  // every row
+           + 7 * 6 * h * h + 4 * 7 * h + 2 * (2 * h * h + 4 * h * i) // the last layer
+           + 2 * (2 * h * h + 2 * h * c->n_labels)                   // the head
+           + (whole * 7 + 2) * 2 * 8 * h + 7 * 10 * h;               // LayerNorms, embed
+}
+static void check_profile(struct backend *be, const char *model) {
+    struct fixture f;
+    struct error err;
+    struct op_profile p;
+    struct op_times times;
+    float logits[MAX_SEQS * MAX_LABELS];
+    double flops = 0;
+    int64_t ns[N_OP_KINDS] = {0};
+    init_on(&f, model, be);
+    op_profile_init(&p, f.cfg.n_layers);
+    for (int pass = 0; pass < 2; pass++) {
+        assert_int_equal(encoder_forward(f.e, logits, &two, &times, &err), STATUS_OK);
+        encoder_profile(f.e, &p);
+    }
+    for (int k = 0; k < (f.cfg.n_layers + 1) * N_OP_STEPS; k++) {
+        flops += p.of[k].flops;
+        ns[op_step_kinds[k % N_OP_STEPS]] += p.of[k].ns;
+    }
+    assert_int_equal(p.n_passes, 2);
+    assert_float_equal(flops, 2 * flops_by_hand(&f.cfg), 1);
+    for (int layer = 0; layer < f.cfg.n_layers; layer++) {
+        const int rows = layer == f.cfg.n_layers - 1 ? 2 : 7;
+        for (int step = STEP_QKV; step <= STEP_OUTPUT_NORM; step++) {
+            const struct op_figures *o = op_profile_at(&p, layer, (enum op_step)step);
+            assert_int_equal(o->calls, 2);
+            assert_int_equal(o->rows, 2 * (step == STEP_QKV ? 7 : rows));
+            assert_true(o->ns > 0 && o->bytes > 0);
+        }
+        assert_int_equal(op_profile_at(&p, layer, STEP_HEAD)->ns, 0);
+    }
+    assert_true(op_profile_at(&p, f.cfg.n_layers, STEP_EMBED)->ns > 0);
+    assert_true(op_profile_at(&p, f.cfg.n_layers, STEP_HEAD)->ns > 0);
+    for (int kind = 0; kind < N_OP_KINDS; kind++) { // the latest pass is part of the sum
+        assert_true(ns[kind] + f.cfg.n_layers * N_OP_STEPS >= times.ns[kind]);
+    }
+    op_profile_finish(&p);
+    finish(&f);
+}
+static void tells_time_and_work_by_layer(void **state) {
+    static const char *const models[] = {"base", "one_layer", "three_layers", "five_labels"};
+    for (size_t i = 0; i < N_ITEMS(models); i++) {
+        check_profile(make_reference(), models[i]);
+        check_profile(make_cpu(1), models[i]);
+        check_profile(make_cpu(2), models[i]);
+    }
+}
+
 static void refuses_more_positions_than_there_are(void **state) {
     struct fixture f;
     struct error err;
@@ -261,6 +315,7 @@ int main(void) {
         cmocka_unit_test(a_pass_leaves_nothing_behind),
         cmocka_unit_test(borders_change_nothing),
         cmocka_unit_test(tells_time_by_op),
+        cmocka_unit_test(tells_time_and_work_by_layer),
         cmocka_unit_test(refuses_more_positions_than_there_are),
         cmocka_unit_test(passes_a_failure_on),
     };

@@ -231,8 +231,8 @@ static void test_policy_default(void **state) {
     config_defaults(&c);
     assert_int_equal(config_policy(&p, &c, 512, &err), STATUS_OK);
     assert_int_equal(p.n_buckets, 6);
-    assert_int_equal(p.max_batch_ns, 25000000);
-    assert_true(p.rank_cost_factor == 5);
+    assert_int_equal(p.max_batch_ns, 100000000);
+    assert_true(p.rank_cost_factor == 4.5);
     assert_int_equal(p.priority_ns[PRIORITY_NORMAL], 0);
     assert_int_equal(p.priority_ns[PRIORITY_HIGH], -100000000);
     assert_int_equal(p.priority_ns[PRIORITY_LOW], 100000000);

@@ -87,6 +87,7 @@ static void rig_add_worker(struct rig *r, const struct model *m, const struct ba
     struct worker_parts parts = {.batcher = r->batcher,
                                  .metrics = r->metrics,
                                  .n_outputs = m->cfg.n_labels,
+                                 .n_layers = m->cfg.n_layers,
                                  .index = r->n_workers};
     assert_int_equal(reference_backend_create(&parts.be, NULL), STATUS_OK);
     if (fn) {
