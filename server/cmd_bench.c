@@ -99,6 +99,10 @@ static const struct flag flags[] = {
      "Its last load, in units of what padded can do (default 1.5).", 0},
     {"overload-seconds", "TIME", FLAG_SECONDS, AT(overload_s), 0.1, 3600,
      "How long that goes on for padded and packed (default 60); 8 s at most for the others.", 0},
+    {"quick", NULL, FLAG_SWITCH, AT(quick), 0, 0,
+     "Of --experiment and --sweep: rounds of a second or two, to see that it works; the figures\n"
+     "      are too few to stand on.",
+     0},
     {"sweep", NULL, FLAG_SWITCH, AT(sweep), 0, 0,
      "Without a URL: latency against throughput, over rates and batch budgets of servers of\n"
      "      --model; --duration for each point (4 s); 4 minutes with the budgets as they are.",
@@ -166,11 +170,23 @@ static enum status check_experiment(const struct bench_config *c, int n_words, c
     return foreign ? error_set(err, STATUS_INVALID, "%s does not go with %s", foreign, name)
                    : STATUS_OK;
 }
-static int run_experiment(const struct bench_config *c, int n_words, char **words) {
+/* Times that were given stay. */
+static void make_quick(struct bench_config *c) {
+    const struct bench_config *d = &bench_defaults;
+    c->duration_s = c->duration_s > 0 ? c->duration_s : 1;
+    c->warmup_s = c->warmup_s == d->warmup_s ? 0.2 : c->warmup_s;
+    c->rounds = c->rounds == d->rounds ? 1 : c->rounds;
+    c->equal_s = c->equal_s == d->equal_s ? 1 : c->equal_s;
+    c->overload_s = c->overload_s == d->overload_s ? 2 : c->overload_s;
+}
+static int run_experiment(struct bench_config *c, int n_words, char **words) {
     struct error err;
     if (check_experiment(c, n_words, words, &err)) {
         fprintf(stderr, "berth: bench: %s\n", err.text);
         return EXIT_USAGE;
+    }
+    if (c->quick) {
+        make_quick(c);
     }
     return (int)(c->sweep ? experiment_sweep(c) : experiment_padding(c));
 }
@@ -186,9 +202,10 @@ int cmd_bench(int argc, char **argv) {
     if (cfg.experiment || cfg.sweep) {
         return run_experiment(&cfg, n_words, argv);
     }
-    if (cfg.model || cfg.slo || cfg.fusion) {
-        fputs("berth: bench: --model, --slo and --fusion go with --experiment or --sweep\n",
-              stderr);
+    if (cfg.model || cfg.slo || cfg.fusion || cfg.quick) {
+        fputs(
+            "berth: bench: --model, --slo, --fusion and --quick go with --experiment or --sweep\n",
+            stderr);
         return EXIT_USAGE;
     }
     if (n_words != 1) {

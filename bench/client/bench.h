@@ -45,6 +45,7 @@ struct bench_config {
     int rounds;
     double equal_s, overload_s, overload; // overload: times the bad case's closed-loop rate
     bool sweep;
+    bool quick; // times of rounds that are not given are short
     const char *slo, *budgets, *budget_ms;
 };
 extern const struct bench_config bench_defaults;

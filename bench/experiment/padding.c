@@ -72,9 +72,7 @@ static void run_closed(struct padding *p) {
                                        .label = label};
         snprintf(label, sizeof(label), "closed loop, round %d of %d", k + 1, c->rounds);
         for (int i = 0; i < p->n_ways; i++) {
-            if (is_main(p, i) || k == c->rounds - 1) {
-                way_load(&p->ways[i], LOAD_CLOSED, &spec, &p->runner);
-            }
+            way_load(&p->ways[i], LOAD_CLOSED, &spec, &p->runner);
         }
     }
     const struct figures bad = padding_figures(p, p->bad, LOAD_CLOSED);
@@ -103,9 +101,9 @@ static double expected_seconds(const struct padding *p) {
     const struct bench_config *c = p->runner.cfg;
     const int n_main = p->cure < p->n_compared ? p->n_compared : p->n_compared + 1;
     const double others_s = fmin(OTHERS_OVERLOAD_S, c->overload_s);
-    const int n_rounds = n_main * c->rounds + p->n_ways - n_main;
-    return n_rounds * (closed_seconds(p) + c->warmup_s) + n_main * (c->equal_s + c->warmup_s) +
-           2 * c->overload_s + (n_main - 2) * others_s + n_main * c->warmup_s;
+    return p->n_ways * c->rounds * (closed_seconds(p) + c->warmup_s) +
+           n_main * (c->equal_s + c->warmup_s) + 2 * c->overload_s + (n_main - 2) * others_s +
+           n_main * c->warmup_s;
 }
 static void run(struct padding *p) {
     const struct bench_config *c = p->runner.cfg;

@@ -115,6 +115,14 @@ def test_the_text_puts_the_bad_case_first(model):
     assert "fusion off" not in without
 
 
+def test_quick_is_short_and_says_no_more_than_it_measured(model):
+    result = json.loads(run("--experiment", "padding", "--model", model, "--quick", "--overload-seconds", "1", "--json",
+                            "-").stdout)
+    for way in result["ways"]:
+        assert way["closed"]["seconds"] == pytest.approx(1, abs=0.05)
+    assert ways_of(result)["padded"]["overload"]["seconds"] == pytest.approx(1, abs=0.05)
+
+
 def start(model, *words):
     process = subprocess.Popen(command("--experiment", "padding", "--model", model, *words), stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
@@ -170,6 +178,7 @@ def test_a_model_that_is_not_there(tmp_path):
     (["--sweep", "--model", "x", "--budgets", "64,,256"], "--budgets 64,,256"),
     (["--sweep", "--model", "x", "--budgets", "1,2,3,4,5", "--budget-ms", "1,2"], "10 servers"),
     (["http://127.0.0.1:1", "--model", "x"], "--experiment or --sweep"),
+    (["http://127.0.0.1:1", "--quick"], "--experiment or --sweep"),
 ])
 def test_what_is_refused(words, said):
     assert said in refused(*words)
