@@ -3,6 +3,7 @@
 #define BERTH_KERNELS_CPU_INTERNAL_H
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/memory.h"
 #include "kernels/cpu/plan.h"
 #include "kernels/kernels.h"
 #include <assert.h>
@@ -115,8 +116,4 @@ struct share cpu_begin(struct cpu_lane *ln, enum row_axis axis);
 struct share cpu_begin_rows(struct cpu_lane *ln, enum row_axis axis);
 void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_step step);
 void cpu_settle(struct cpu_lane *ln); // a barrier, whatever the plan; time goes to STEP_WAIT
-
-/* Zeroed, 64-byte aligned; what was never written of a large block is not in memory. NULL: none. */
-float *cpu_floats(size_t n);
-void cpu_floats_free(float *p); // takes NULL
 #endif
