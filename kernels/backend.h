@@ -39,11 +39,16 @@ MUST_CHECK enum status reference_backend_create(struct backend **out, struct err
  * A precision that this CPU has no instruction for becomes fp32: backend.dtype tells. */
 enum precision { PRECISION_FLOAT32, PRECISION_BFLOAT16, PRECISION_INT8, PRECISION_AUTO };
 extern const char *const precision_names[PRECISION_AUTO + 1]; // as in the configuration
+/* OFF: attention as separate products, scaling, mask and softmax, and residuals and activations as
+ * passes of their own; results within the same tolerances. To be compared with. */
+enum fusion { FUSION_ON, FUSION_OFF };
+extern const char *const fusion_names[FUSION_OFF + 1]; // as in the configuration
 struct cpu_options {
     int n_lanes;     // threads of a pass, the caller's among them; at least 1
     int first_core;  // of those allowed, the one that lane 0 is pinned to; -1: not pinned
     const char *isa; // "baseline", "avx2", ...; NULL: the best that this CPU has, or BERTH_CPU_ISA
     enum precision precision;
+    enum fusion fusion;
 };
 MUST_CHECK enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
                                           struct error *err);

@@ -34,6 +34,8 @@ const char *const precision_names[PRECISION_AUTO + 1] = {
     [PRECISION_AUTO] = "auto",
 };
 
+const char *const fusion_names[FUSION_OFF + 1] = {[FUSION_ON] = "on", [FUSION_OFF] = "off"};
+
 void backend_destroy(struct backend *be) {
     if (be) {
         be->fn->destroy(be);

@@ -1,11 +1,14 @@
-/* cmd_bench.c - `berth bench URL`: the options of the load client, which is bench/client. The table
- * is all there is to say about an option: name, bounds, help. */
+/* cmd_bench.c - `berth bench URL`: the options of the load client, which is bench/client, and of
+ * the experiments that start servers themselves, bench/experiment. The table is all there is to say
+ * about an option: name, bounds, help. */
 #include "server/commands.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "bench/client/bench.h"
 #include "bench/client/plan.h"
+#include "bench/experiment/experiment.h"
 #include "server/flags.h"
 
 #define AT(member) offsetof(struct bench_config, member)
@@ -79,6 +82,36 @@ static const struct flag flags[] = {
      "The client wakes so long before a request is due and spins (default 60).", 0},
     {"no-probe", NULL, FLAG_SWITCH, AT(no_probe), 0, 0,
      "Skips the one request that is sent first to see whether URL and path are right.", 0},
+    TEXT("experiment", "NAME", experiment,
+         "Without a URL: padding starts servers of --model in every batching mode, loads them in\n"
+         "      turn, and tells what padding costs; some 4 1/2 minutes. With --connections (32) "
+         "and\n"
+         "      --duration (6 s) for its closed loop."),
+    TEXT("model", "DIR", model, "The model that --experiment and --sweep serve."),
+    TEXT("fusion", "on|off", fusion,
+         "Of --experiment: off compares servers without fused kernels, on leaves these out; by\n"
+         "      default padded and packed are there without fusion too, in the closed loop."),
+    {"rounds", "N", FLAG_INT, AT(rounds), 1, EXPERIMENT_MAX_ROUNDS,
+     "Of the experiment's closed loop (default 2).", 0},
+    {"equal-seconds", "TIME", FLAG_SECONDS, AT(equal_s), 0.1, 3600,
+     "Of its load at half of what padded can do (default 7).", 0},
+    {"overload", "X", FLAG_NUMBER, AT(overload), 0.1, 100,
+     "Its last load, in units of what padded can do (default 1.5).", 0},
+    {"overload-seconds", "TIME", FLAG_SECONDS, AT(overload_s), 0.1, 3600,
+     "How long that goes on for padded and packed (default 60); 8 s at most for the others.", 0},
+    {"quick", NULL, FLAG_SWITCH, AT(quick), 0, 0,
+     "Of --experiment and --sweep: rounds of a second or two, to see that it works; the figures\n"
+     "      are too few to stand on.",
+     0},
+    {"sweep", NULL, FLAG_SWITCH, AT(sweep), 0, 0,
+     "Without a URL: latency against throughput, over rates and batch budgets of servers of\n"
+     "      --model; --duration for each point (4 s); 4 minutes with the budgets as they are.",
+     0},
+    TEXT("slo", "GOAL", slo, "Of --sweep: what has to hold, such as p99=50ms."),
+    TEXT("budgets", "N,N", budgets,
+         "Of --sweep: batching.max_batch_tokens to try (default 64,256,1024)."),
+    TEXT("budget-ms", "N,N", budget_ms,
+         "Of --sweep: batching.max_batch_ms to try with each (default 5,25)."),
 };
 _Static_assert((int)BENCH_OK == 0 && (int)BENCH_FAULT == (int)EXIT_FAULT &&
                    (int)BENCH_USAGE == (int)EXIT_USAGE,
@@ -86,6 +119,76 @@ _Static_assert((int)BENCH_OK == 0 && (int)BENCH_FAULT == (int)EXIT_FAULT &&
 
 void bench_print_options(FILE *out) {
     flags_print_help(out, flags, (int)N_ITEMS(flags));
+}
+/* What says when and what to measure is the experiment's own. */
+static const char *foreign_option(const struct bench_config *c) {
+    const struct {
+        const char *name;
+        bool is_given;
+    } all[] = {{"--rate", c->rate},
+               {"--trace", c->trace},
+               {"--requests", c->requests > 0},
+               {"--find-rate", c->find_rate},
+               {"--until-stable", c->until_stable},
+               {"--fail-if", c->n_fail_if > 0},
+               {"--samples", c->samples},
+               {"--method", strcmp(c->method, bench_defaults.method) != 0},
+               {"--path", c->path},
+               {"--field", c->field},
+               {"--dialect", strcmp(c->dialect, bench_defaults.dialect) != 0}};
+    for (size_t i = 0; i < N_ITEMS(all); i++) {
+        if (all[i].is_given) {
+            return all[i].name;
+        }
+    }
+    return NULL;
+}
+/* What is wrong with the options of an experiment or a sweep. */
+static enum status check_experiment(const struct bench_config *c, int n_words, char **words,
+                                    struct error *err) {
+    const char *name = c->sweep ? "--sweep" : "--experiment";
+    const char *foreign = foreign_option(c);
+    if (c->sweep && c->experiment) {
+        return error_set(err, STATUS_INVALID, "--sweep and --experiment exclude each other");
+    }
+    if (c->experiment && strcmp(c->experiment, "padding") != 0) {
+        return error_set(err, STATUS_INVALID, "--experiment %.40s: expected padding",
+                         c->experiment);
+    }
+    if (n_words > 0) {
+        return error_set(err, STATUS_INVALID, "%s starts its servers itself: no URL (%.60s)", name,
+                         words[0]);
+    }
+    if (!c->model) {
+        return error_set(err, STATUS_INVALID, "%s needs a model: --model DIR", name);
+    }
+    if (c->fusion &&
+        ((strcmp(c->fusion, "on") != 0 && strcmp(c->fusion, "off") != 0) || c->sweep)) {
+        return error_set(err, STATUS_INVALID,
+                         "--fusion %.40s: expected on or off, and --experiment", c->fusion);
+    }
+    return foreign ? error_set(err, STATUS_INVALID, "%s does not go with %s", foreign, name)
+                   : STATUS_OK;
+}
+/* Times that were given stay. */
+static void make_quick(struct bench_config *c) {
+    const struct bench_config *d = &bench_defaults;
+    c->duration_s = c->duration_s > 0 ? c->duration_s : 1;
+    c->warmup_s = c->warmup_s == d->warmup_s ? 0.2 : c->warmup_s;
+    c->rounds = c->rounds == d->rounds ? 1 : c->rounds;
+    c->equal_s = c->equal_s == d->equal_s ? 1 : c->equal_s;
+    c->overload_s = c->overload_s == d->overload_s ? 2 : c->overload_s;
+}
+static int run_experiment(struct bench_config *c, int n_words, char **words) {
+    struct error err;
+    if (check_experiment(c, n_words, words, &err)) {
+        fprintf(stderr, "berth: bench: %s\n", err.text);
+        return EXIT_USAGE;
+    }
+    if (c->quick) {
+        make_quick(c);
+    }
+    return (int)(c->sweep ? experiment_sweep(c) : experiment_padding(c));
 }
 int cmd_bench(int argc, char **argv) {
     struct bench_config cfg = bench_defaults;
@@ -96,11 +199,23 @@ int cmd_bench(int argc, char **argv) {
         fprintf(stderr, "berth: bench: %s\n", err.text);
         return EXIT_USAGE;
     }
+    if (cfg.experiment || cfg.sweep) {
+        return run_experiment(&cfg, n_words, argv);
+    }
+    if (cfg.model || cfg.slo || cfg.fusion || cfg.quick) {
+        fputs(
+            "berth: bench: --model, --slo, --fusion and --quick go with --experiment or --sweep\n",
+            stderr);
+        return EXIT_USAGE;
+    }
     if (n_words != 1) {
         if (n_words) {
             fprintf(stderr, "berth: bench: \"%.60s\" is one word too many\n", argv[1]);
         } else {
-            fputs("berth: bench: no URL; usage: berth bench URL\n", stderr);
+            fputs(
+                "berth: bench: no URL; usage: berth bench URL, or berth bench --experiment padding "
+                "--model DIR\n",
+                stderr);
         }
         return EXIT_USAGE;
     }

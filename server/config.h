@@ -48,6 +48,7 @@ struct config {
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
         enum precision precision;
+        enum fusion fusion;
         bool pin;
         bool deterministic;      // nothing is chosen by timing
         char tuning_cache[1024]; // "": in the user's folder for caches; "off": none

@@ -92,6 +92,9 @@ const struct setting config_settings[] = {
     NAMED(SETTING_ENUM, "compute.precision", compute.precision, "float32", precision_names,
           "What products are computed in; auto is bfloat16 where the CPU has AMX, else float32. "
           "Try int8 with `berth models check` first."),
+    NAMED(SETTING_ENUM, "compute.fusion", compute.fusion, "on", fusion_names,
+          "off: products, softmax, additions and the rest one by one, as servers do that take a "
+          "model op by op; slow, for berth bench --experiment."),
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),

@@ -29,6 +29,7 @@ enum status device_create_backend(struct backend **out, const struct config *cfg
         .first_core = first_core,
         .isa = *cfg->compute.isa ? cfg->compute.isa : NULL,
         .precision = cfg->compute.precision,
+        .fusion = cfg->compute.fusion,
     };
     const enum status s = cpu_backend_create(out, &opt, err);
     return s ? error_prefix(err, s, "settings of compute") : STATUS_OK;

@@ -31,6 +31,12 @@ const struct bench_config bench_defaults = {
     .precision = 0.05,
     .max_rounds = 20,
     .max_samples = 200000,
+    .rounds = 2,
+    .equal_s = 7,
+    .overload_s = 60,
+    .overload = 1.5,
+    .budgets = "64,256,1024",
+    .budget_ms = "5,25",
 };
 
 enum { N_OUTPUTS = 4 };

@@ -39,6 +39,14 @@ struct bench_config {
     const char *fail_if[BENCH_MAX_CHECKS];
     int n_fail_if;
     int max_samples;
+
+    /* Of bench/experiment, which starts servers itself; NULL or false: not asked for. */
+    const char *experiment, *model, *fusion;
+    int rounds;
+    double equal_s, overload_s, overload; // overload: times the bad case's closed-loop rate
+    bool sweep;
+    bool quick; // times of rounds that are not given are short
+    const char *slo, *budgets, *budget_ms;
 };
 extern const struct bench_config bench_defaults;
 

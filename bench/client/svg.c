@@ -4,8 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEFT = 70, RIGHT = 14, TOP = 30, BOTTOM = 44, MAX_TICKS = 12, LEGEND_STEP = 175 };
-static const char *const colours[] = {"#1f6fb4", "#d1495b", "#3a9d5d", "#8a6fb0"};
+enum {
+    LEFT = 70,
+    RIGHT = 14,
+    TOP = 30,
+    BOTTOM = 44,
+    MAX_TICKS = 12,
+    LEGEND_STEP = 140,
+    LEGEND_ROW = 4
+};
+static const char *const colours[] = {"#1f6fb4", "#d1495b", "#3a9d5d", "#8a6fb0",
+                                      "#c98a1b", "#2aa5a0", "#8c564b", "#6b7280"};
 
 void html_escape(FILE *out, const char *text) {
     for (const char *c = text; *c; c++) {
@@ -112,13 +121,22 @@ void svg_line(FILE *out, const struct chart *c, const struct point *p, int n, in
     }
     fprintf(out, "\" stroke=\"%s\"><title>", colours[colour]);
     html_escape(out, name);
-    const int x = LEFT + 8 + colour * LEGEND_STEP;
+    const int x = LEFT + 8 + colour % LEGEND_ROW * LEGEND_STEP;
+    const int y = 18 + colour / LEGEND_ROW * 12;
     fprintf(out,
-            "</title></path><rect x=\"%d\" y=\"12\" width=\"12\" height=\"4\" fill=\"%s\"/>"
-            "<text x=\"%d\" y=\"18\">",
-            x, colours[colour], x + 16);
+            "</title></path><rect x=\"%d\" y=\"%d\" width=\"12\" height=\"4\" fill=\"%s\"/>"
+            "<text x=\"%d\" y=\"%d\">",
+            x, y - 6, colours[colour], x + 16, y);
     html_escape(out, name);
     fputs("</text>\n", out);
+}
+void svg_mark(FILE *out, const struct chart *c, struct point p, int colour, const char *name) {
+    fprintf(out,
+            "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\" fill=\"none\" stroke=\"%s\" "
+            "stroke-width=\"2\"><title>",
+            x_of(c, p.x), y_of(c, p.y), colours[colour]);
+    html_escape(out, name);
+    fputs("</title></circle>\n", out);
 }
 void svg_bars(FILE *out, const struct chart *c, const struct point *p, int n, double width,
               int colour) {

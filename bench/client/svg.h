@@ -16,13 +16,15 @@ struct point {
 };
 void html_escape(FILE *out, const char *text);
 void svg_begin(FILE *out, const struct chart *c);
-/* Colours 0 to 3; `name` goes into the legend, and a tooltip. Points that are not finite break the
+/* Colours 0 to 7; `name` goes into the legend, and a tooltip. Points that are not finite break the
  * line. */
 void svg_line(FILE *out, const struct chart *c, const struct point *p, int n, int colour,
               const char *name);
 /* From the axis up; x is the left edge, each `width` wide, in the chart's units. */
 void svg_bars(FILE *out, const struct chart *c, const struct point *p, int n, double width,
               int colour);
+/* A circle; `name` is its tooltip. */
+void svg_mark(FILE *out, const struct chart *c, struct point p, int colour, const char *name);
 void svg_end(FILE *out);
 /* The next 1, 2 or 5 times a power of ten from v on; 1 for what is not above 0. */
 double svg_round_up(double v);

@@ -72,12 +72,17 @@ static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane
     const size_t rows = few > PANEL_ROWS ? few : PANEL_ROWS, hidden = (size_t)l->hidden;
     const size_t widest = hidden > GEMM_KC ? hidden : GEMM_KC;
     const size_t inner = (size_t)l->intermediate; // of a few rows, columns cut
+    size_t attend = cpu->isa->attend_floats(l->max_seq_len, cpu->max_head_dim);
+    const enum status s = cpu->is_separate ? cpu_separate_floats(&attend, cpu, err) : STATUS_OK;
+    if (s) {
+        return s;
+    }
     const size_t packed = packed_room(rows, widest), packed_few = packed_room(few, inner);
     free_workspace(ln);
     ln->packed = cpu_floats(packed > packed_few ? packed : packed_few);
     ln->chunk = cpu_floats(packed_room(PANEL_ROWS, GEMM_KC));
     ln->rows = cpu_floats((size_t)PANEL_ROWS * GEMM_KC + TENSOR_SLACK);
-    ln->attend = cpu_floats(cpu->isa->attend_floats(l->max_seq_len, cpu->max_head_dim));
+    ln->attend = cpu_floats(attend);
     ln->residual = cpu_floats(few * hidden + TENSOR_SLACK);
     if (!ln->packed || !ln->chunk || !ln->rows || !ln->attend || !ln->residual) {
         return error_set(err, STATUS_NO_MEMORY, "no memory for a lane's workspace");
@@ -107,6 +112,7 @@ static enum status reserve(struct backend *be, const struct pass_limits *limits,
     l->max_seq_len = cpu_max(l->max_seq_len, limits->max_seq_len);
     l->hidden = cpu_max(l->hidden, limits->hidden);
     l->intermediate = cpu_max(l->intermediate, limits->intermediate);
+    l->n_heads = cpu_max(l->n_heads, limits->n_heads);
     cpu->max_layers = cpu_max(cpu->max_layers, limits->n_layers);
     make_ticks(cpu);
     cpu->max_head_dim = cpu_max(cpu->max_head_dim, limits->hidden / limits->n_heads);
@@ -281,7 +287,12 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
         return error_set(err, STATUS_INVALID, "%d lanes: at least 1 is needed", opt->n_lanes);
     }
     struct cpu_backend *cpu = xcalloc(1, sizeof(*cpu));
-    cpu->base = (struct backend){.fn = &functions,
+    cpu->fn = functions;
+    cpu->is_separate = opt->fusion == FUSION_OFF;
+    if (cpu->is_separate) {
+        cpu_separate_entries(&cpu->fn);
+    }
+    cpu->base = (struct backend){.fn = &cpu->fn,
                                  .name = "cpu",
                                  .detail = cpu->detail,
                                  .dtype = DTYPE_F32,
@@ -299,8 +310,8 @@ enum status cpu_backend_create(struct backend **out, const struct cpu_options *o
     }
     choose_kernels(cpu, level, opt->precision);
     cpu->base.isa = cpu->isa->name;
-    snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s", level->name, opt->n_lanes,
-             opt->n_lanes == 1 ? "" : "s");
+    snprintf(cpu->detail, sizeof(cpu->detail), "%s, %d lane%s%s", level->name, opt->n_lanes,
+             opt->n_lanes == 1 ? "" : "s", cpu->is_separate ? ", fusion off" : "");
     *out = &cpu->base;
     return STATUS_OK;
 }

@@ -37,4 +37,10 @@ void cpu_fetch(struct lane *ln, float *out, const struct tensor *t);
 /* layer_rest.c */
 void cpu_layer_rest(struct lane *ln, const struct layer_buffers *b, const struct layer_weights *w,
                     const struct linear_weight *next_qkv);
+
+/* separate.c: the entries without fusion, over those of a whole table; and the floats that a lane
+ * needs for them. */
+struct cpu_backend;
+void cpu_separate_entries(struct backend_fn *fn);
+enum status cpu_separate_floats(size_t *out, const struct cpu_backend *cpu, struct error *err);
 #endif

@@ -3,6 +3,7 @@
 #define BERTH_KERNELS_CPU_INTERNAL_H
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/lanes.h"
+#include "kernels/cpu/memory.h"
 #include "kernels/cpu/plan.h"
 #include "kernels/kernels.h"
 #include <assert.h>
@@ -35,7 +36,7 @@ struct cpu_lane {
     float *packed;   // a panel's x, in words of any precision
     float *chunk;    // a panel's piece of the FFN's hidden layer, packed
     float *rows;     // the same not packed, [PANEL_ROWS, GEMM_KC], where the product cannot pack it
-    float *attend;   // one head
+    float *attend;   // one head; without fusion the scores of all
     float *residual; // [few rows, hidden]: own copy of x inside layer_rest(), columns cut
 };
 
@@ -51,6 +52,8 @@ enum { CPU_SLOTS = 2 }; // the second is for what interrupts the first
 
 struct cpu_backend {
     struct backend base;
+    struct backend_fn fn; // this backend's own table
+    bool is_separate;     // without fusion
     const struct cpu_isa *isa;
     const struct gemm_kernel *gemm; // of the backend's precision
     struct lanes *lanes;
@@ -113,8 +116,4 @@ struct share cpu_begin(struct cpu_lane *ln, enum row_axis axis);
 struct share cpu_begin_rows(struct cpu_lane *ln, enum row_axis axis);
 void cpu_end(struct cpu_lane *ln, enum row_axis axis, enum op_step step);
 void cpu_settle(struct cpu_lane *ln); // a barrier, whatever the plan; time goes to STEP_WAIT
-
-/* Zeroed, 64-byte aligned; what was never written of a large block is not in memory. NULL: none. */
-float *cpu_floats(size_t n);
-void cpu_floats_free(float *p); // takes NULL
 #endif

@@ -41,6 +41,12 @@ struct embed {
     const struct norm_weight *norm;
 };
 
+struct cpu_passes { // over whole rows in memory, for separate.c
+    void (*scale)(float *x, size_t n, float by);
+    void (*add)(float *y, const float *x, size_t n); // y += x
+    void (*activate)(float *x, size_t n, enum activation activation);
+    void (*softmax)(float *x, int rows, int cols); // dense rows
+};
 struct cpu_isa {      // what is computed in fp32, whatever the precision of products
     const char *name; // of the vectors: "avx2"
     const struct gemm_kernel *gemm;
@@ -51,6 +57,7 @@ struct cpu_isa {      // what is computed in fp32, whatever the precision of pro
     void (*layernorm)(float *y, int64_t ldy, const float *x, int64_t ldx,
                       const struct norm_weight *w, int rows);
     void (*mean)(float *out, const float *x, int64_t ldx, int rows, int cols);
+    const struct cpu_passes *passes;
 };
 struct cpu_level {
     const char *name;

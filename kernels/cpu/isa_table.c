@@ -6,6 +6,7 @@
 
 extern const struct cpu_isa ISA(cpu_isa);
 extern const struct gemm_kernel ISA(gemm_float32);
+extern const struct cpu_passes ISA(cpu_passes);
 const struct cpu_isa ISA(cpu_isa) = {
     .name = TEXT_OF(CPU_ISA),
     .gemm = &ISA(gemm_float32),
@@ -14,4 +15,5 @@ const struct cpu_isa ISA(cpu_isa) = {
     .embed = ISA(embed),
     .layernorm = ISA(layernorm),
     .mean = ISA(mean),
+    .passes = &ISA(cpu_passes),
 };

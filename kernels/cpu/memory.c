@@ -4,7 +4,7 @@
  * stand on huge pages where the system grants them: long streams with few TLB misses, and a
  * five-hundredth of the page faults at start. The sanitizer gets heap blocks, whose ends it guards.
  */
-#include "kernels/cpu/internal.h"
+#include "kernels/cpu/memory.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

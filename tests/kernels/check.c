@@ -44,8 +44,13 @@ struct pair check_pair(const char *isa, int n_lanes) {
 struct pair check_pair_in(const char *isa, int n_lanes, enum precision precision) {
     struct pair p = {0};
     struct error err;
-    const struct cpu_options opt = {
-        .n_lanes = n_lanes, .first_core = -1, .isa = isa, .precision = precision};
+    const char *fusion = getenv("BERTH_TEST_FUSION");
+    const bool is_separate = fusion && !strcmp(fusion, "off");
+    const struct cpu_options opt = {.n_lanes = n_lanes,
+                                    .first_core = -1,
+                                    .isa = isa,
+                                    .precision = precision,
+                                    .fusion = is_separate ? FUSION_OFF : FUSION_ON};
     if (reference_backend_create(&p.ref, &err) || cpu_backend_create(&p.dev, &opt, &err)) {
         fail_msg("%s", err.text);
     }

@@ -17,6 +17,7 @@ float check_normal(void);          // mean 0, variance 1, nearly
 struct pair {
     struct backend *ref, *dev;
 };
+/* BERTH_TEST_FUSION=off: of devices without fusion. */
 struct pair check_pair(const char *isa, int n_lanes);
 struct pair check_pair_in(const char *isa, int n_lanes, enum precision precision);
 void check_pair_finish(struct pair *p);

@@ -178,16 +178,18 @@ static void run_attention(struct lane *ln, const void *arg) {
     ln->be->fn->barrier(ln);
     ln->be->fn->attention(ln, c->ctx, c->qkv, c->n_heads);
 }
-/* Q as the backend wants it; rows of padding hold NaN, which nothing may see. */
+/* Q as the backend wants it; rows of padding hold NaN, which nothing may see; without fusion they
+ * are computed and masked, so there they hold something large. */
 static void prepare_qkv(const struct backend *be, struct tensor *qkv, const struct token_batch *b,
                         int head_dim) {
     const float scale = be->fn->query_scale(be, head_dim);
+    const float hidden_from_view = strstr(be->detail, "fusion off") ? 100 : NAN;
     for (int s = 0; s < b->n_seqs; s++) {
         for (int r = b->cu_seqlens[s]; r < b->cu_seqlens[s + 1]; r++) {
             float *row = (float *)qkv->data + r * qkv->stride;
             const bool padding = r >= b->cu_seqlens[s] + b->seq_lens[s];
             for (int i = 0; i < (padding ? qkv->cols : qkv->cols / 3); i++) {
-                row[i] = padding ? NAN : row[i] * scale;
+                row[i] = padding ? hidden_from_view : row[i] * scale;
             }
         }
     }

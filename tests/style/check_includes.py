@@ -23,8 +23,9 @@ MAY_INCLUDE = {
     "batching": ["base/*.h", "model/token_batch.h"],
     "model": ["base/*.h", "kernels/[a-z]*.h"],
     "server": ["base/*.h", "tokenizer/*.h", "batching/*.h", "model/*.h", "kernels/[a-z]*.h", "bench/client/*.h",
-               "bench/common/*.h"],
+               "bench/experiment/*.h", "bench/common/*.h"],
     "bench/client": ["base/*.h", "batching/trace.h", "batching/random.h"],  # linked into the program
+    "bench/experiment": ["base/*.h", "bench/client/*.h"],  # likewise
     "bench/common": ["base/*.h", "kernels/cpu/*.h"],  # peaks: linked into the program
     "bench": [ANY],
     "tests": [ANY],
@@ -49,7 +50,7 @@ LIBC = set("""
 arpa/inet.h assert.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h getopt.h inttypes.h limits.h linux/futex.h
 locale.h malloc.h math.h netdb.h netinet/in.h netinet/tcp.h poll.h pthread.h sched.h semaphore.h setjmp.h signal.h stdalign.h stdarg.h
 stdatomic.h stdbool.h stddef.h stdint.h stdio.h stdlib.h stdnoreturn.h string.h strings.h sys/epoll.h sys/eventfd.h
-sys/ioctl.h sys/mman.h sys/random.h sys/resource.h sys/select.h sys/socket.h sys/stat.h sys/syscall.h sys/time.h
+sys/ioctl.h sys/mman.h sys/prctl.h sys/random.h sys/resource.h sys/select.h sys/socket.h sys/stat.h sys/syscall.h sys/time.h
 sys/timerfd.h sys/types.h sys/uio.h sys/un.h sys/wait.h syslog.h time.h unistd.h
 """.split())
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)

@@ -215,21 +215,26 @@ static void must_be_level(const char *isa) {
     }
     must(is_known, isa, "no such level");
 }
-/* NULL, with the reason: this machine has not the instructions. */
+/* "reference"; "cpu-ISA-LANES", with "-PRECISION" or without; "separate-ISA-LANES", which is that
+ * without fusion. The ISA `best` is the best of this machine. NULL, with the reason: this machine
+ * has not the instructions. */
 static struct backend *make_backend(const char *name, struct error *err) {
     struct backend *be = NULL;
     if (!strcmp(name, "reference")) {
         must(!reference_backend_create(&be, err), name, err->text);
         return be;
     }
-    char isa[32];
+    char kind[16], isa[32];
     int n_lanes = 0, used = 0;
-    must(sscanf(name, "cpu-%31[a-z0-9]-%d%n", isa, &n_lanes, &used) == 2, name, "no such backend");
+    const bool is_form = sscanf(name, "%15[a-z]-%31[a-z0-9]-%d%n", kind, isa, &n_lanes, &used) == 3;
+    const bool is_separate = is_form && !strcmp(kind, "separate");
+    must(is_form && (is_separate || !strcmp(kind, "cpu")), name, "no such backend");
     must_be_level(isa);
     const struct cpu_options opt = {.n_lanes = n_lanes,
                                     .first_core = -1,
                                     .isa = strcmp(isa, "best") ? isa : NULL,
-                                    .precision = precision_of(name + used)};
+                                    .precision = precision_of(name + used),
+                                    .fusion = is_separate ? FUSION_OFF : FUSION_ON};
     return cpu_backend_create(&be, &opt, err) ? NULL : be;
 }
 bool golden_can_run(const char *backend) {

@@ -1,0 +1,175 @@
+/* reports.c - what the reports of an experiment and of a sweep have in common: files, and one set
+ * of figures as JSON and CSV. */
+#include "bench/experiment/way.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "bench/client/svg.h"
+
+enum status reports_open(struct report reports[N_REPORTS], const struct bench_config *cfg,
+                         struct error *err) {
+    const char *const paths[N_REPORTS] = {cfg->json, cfg->csv, cfg->html};
+    static const char *const options[N_REPORTS] = {"--json", "--csv", "--html"};
+    for (int i = 0; i < N_REPORTS; i++) {
+        struct report *o = &reports[i];
+        o->path = paths[i], o->option = options[i];
+        if (!o->path) {
+            continue;
+        }
+        o->file = strcmp(o->path, "-") ? fopen(o->path, "w") : stdout;
+        if (!o->file) {
+            return error_set(err, STATUS_IO, "%s %s: %s", o->option, o->path, strerror(errno));
+        }
+    }
+    return STATUS_OK;
+}
+static bool write_one(struct report *o, const void *of) {
+    o->write(o->file, of);
+    const bool is_well = !ferror(o->file) && fflush(o->file) == 0;
+    const bool is_closed = o->file == stdout || fclose(o->file) == 0;
+    o->file = NULL;
+    if (!is_well || !is_closed) {
+        fprintf(stderr, "berth: bench: %s %s: %s\n", o->option, o->path, strerror(errno));
+    }
+    return is_well && is_closed;
+}
+bool reports_write(struct report reports[N_REPORTS], const struct bench_config *cfg,
+                   void (*text)(FILE *out, const void *of), const void *of) {
+    bool is_well = true, has_stdout = cfg->quiet;
+    for (int i = 0; i < N_REPORTS; i++) {
+        has_stdout = has_stdout || reports[i].file == stdout;
+    }
+    if (!has_stdout) {
+        text(stdout, of);
+        is_well = fflush(stdout) == 0;
+    }
+    for (int i = 0; i < N_REPORTS; i++) {
+        is_well = (!reports[i].file || write_one(&reports[i], of)) && is_well;
+    }
+    return is_well;
+}
+
+void json_text(FILE *out, const char *text) {
+    fputc('"', out);
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+        if (*c == '"' || *c == '\\') {
+            fprintf(out, "\\%c", *c);
+        } else if (*c < ' ') {
+            fprintf(out, "\\u%04x", *c);
+        } else {
+            fputc(*c, out);
+        }
+    }
+    fputc('"', out);
+}
+void json_number(FILE *out, double v) {
+    if (isfinite(v)) {
+        fprintf(out, "%.6g", v);
+    } else {
+        fputs("null", out);
+    }
+}
+
+enum { N_NUMBERS = 16, N_COUNTS = 4 };
+static const char *const number_names[N_NUMBERS] = {"offered_per_s",
+                                                    "seconds",
+                                                    "requests_per_s",
+                                                    "tokens_per_s",
+                                                    "mean_ms",
+                                                    "p50_ms",
+                                                    "p95_ms",
+                                                    "p99_ms",
+                                                    "max_ms",
+                                                    "padding_ratio",
+                                                    "attention_share",
+                                                    "cpu_utilisation",
+                                                    "cpu_ms_per_request",
+                                                    "first_third_ms",
+                                                    "last_third_ms",
+                                                    "steady"};
+static const char *const count_names[N_COUNTS] = {"due", "answered", "failed", "timeouts"};
+const char figures_csv_header[] =
+    "offered_per_s,seconds,requests_per_s,tokens_per_s,mean_ms,p50_ms,p95_ms,p99_ms,max_ms,"
+    "padding_ratio,attention_share,cpu_utilisation,cpu_ms_per_request,first_third_ms,"
+    "last_third_ms,steady,due,answered,failed,timeouts";
+
+static void list_numbers(double out[N_NUMBERS], const struct figures *f) {
+    const double all[N_NUMBERS] = {f->offered > 0 ? f->offered : NAN,
+                                   f->seconds,
+                                   f->throughput,
+                                   f->tokens_per_s,
+                                   f->mean_ms,
+                                   f->p50_ms,
+                                   f->p95_ms,
+                                   f->p99_ms,
+                                   f->max_ms,
+                                   f->padding,
+                                   f->attention,
+                                   f->cpu,
+                                   f->cpu_ms,
+                                   f->early_ms,
+                                   f->late_ms,
+                                   f->offered > 0 ? (double)f->is_steady : NAN};
+    memcpy(out, all, sizeof(all));
+}
+static void list_counts(int64_t out[N_COUNTS], const struct figures *f) {
+    const int64_t all[N_COUNTS] = {f->n_due, f->n_ok, f->n_failed, f->n_timeouts};
+    memcpy(out, all, sizeof(all));
+}
+void figures_json(FILE *out, const struct figures *f) {
+    double numbers[N_NUMBERS];
+    int64_t counts[N_COUNTS];
+    list_numbers(numbers, f);
+    list_counts(counts, f);
+    fprintf(out, "{\"partial\": %s", f->is_partial ? "true" : "false");
+    for (int i = 0; i < N_NUMBERS; i++) {
+        fprintf(out, ", \"%s\": ", number_names[i]);
+        if (i == N_NUMBERS - 1 && isfinite(numbers[i])) {
+            fputs(numbers[i] > 0 ? "true" : "false", out);
+        } else {
+            json_number(out, numbers[i]);
+        }
+    }
+    for (int i = 0; i < N_COUNTS; i++) {
+        fprintf(out, ", \"%s\": %" PRId64, count_names[i], counts[i]);
+    }
+    fputc('}', out);
+}
+void figures_csv(FILE *out, const struct figures *f) {
+    double numbers[N_NUMBERS];
+    int64_t counts[N_COUNTS];
+    list_numbers(numbers, f);
+    list_counts(counts, f);
+    for (int i = 0; i < N_NUMBERS; i++) {
+        if (isfinite(numbers[i])) {
+            fprintf(out, "%.6g", numbers[i]);
+        }
+        fputc(',', out);
+    }
+    for (int i = 0; i < N_COUNTS; i++) {
+        fprintf(out, "%s%" PRId64, i ? "," : "", counts[i]);
+    }
+}
+void html_begin(FILE *out, const char *title) {
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>berth bench: ",
+          out);
+    html_escape(out, title);
+    fputs("</title>\n<style>\n"
+          "body{font:14px/1.45 system-ui,sans-serif;max-width:1340px;margin:1.5em auto;"
+          "padding:0 1em;color:#1c2330}\n"
+          "table{border-collapse:collapse;margin:.6em 0}td,th{padding:.2em .8em;text-align:right;"
+          "border-bottom:1px solid #dde2ea}th:first-child,td:first-child{text-align:left}\n"
+          "figure{display:inline-block;width:640px;max-width:100%;margin:.6em .4em 0 0}"
+          "figcaption{font-weight:600}\n"
+          "svg text{font:11px system-ui,sans-serif;fill:#4a5568}svg .g{stroke:#e6eaf0}"
+          "svg path{stroke-width:1.6}\n"
+          ".bad{background:#fde8ea;padding:.6em 1em;border-left:4px solid #d1495b}"
+          ".good{background:#e6f4ea;padding:.6em 1em;border-left:4px solid #3a9d5d}\n"
+          "</style></head><body>\n<h1>",
+          out);
+    html_escape(out, title);
+    fputs("</h1>\n", out);
+}
