@@ -28,7 +28,7 @@ def count(program, words, commands="", inside=None):
     toggle = [f"--toggle-collect={inside}"] if inside else []
     done = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", *toggle, program, *words],
                           input=commands, capture_output=True, text=True, timeout=TIMEOUT_S,
-                          env=dict(os.environ, BERTH_CPU_ISA=ISA))
+                          env=dict(os.environ, BERTH_CPU_ISA=ISA, PLANT_COUNTED="1"))
     found = COLLECTED.search(done.stderr)
     if done.returncode or not found or found.group(1) == "0" or "error" in done.stdout:
         raise RuntimeError(f"valgrind {os.path.basename(program)}: {(done.stdout + done.stderr).strip()[-300:]}")

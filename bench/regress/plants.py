@@ -1,6 +1,7 @@
 """Slowdowns of a known size, to see whether the guard sees them: a function is renamed, and one of its old name waits
-for a share of the time that the renamed one took. Counted by the processor's clock, so that it is the same share on any
-machine and for short calls too."""
+for a share of the time that the renamed one took, by the processor's clock, so that it is the same share on any machine
+and for short calls too. Where instructions are counted (PLANT_COUNTED is set), time means nothing, and it goes through
+as many steps of an empty loop as make up that share of the instructions."""
 import os
 import re
 import sys
@@ -9,6 +10,7 @@ SHARE_OF = 20  # one part in so many: 5 %
 
 HELP = """
 #include <stdint.h>
+#include <stdlib.h>
 #ifdef __x86_64__
 #include <x86intrin.h>
 #define PLANT_NOW() ((uint64_t)__rdtsc())
@@ -16,8 +18,18 @@ HELP = """
 #include "base/timing.h"
 #define PLANT_NOW() ((uint64_t)time_now_ns())
 #endif
-static void plant_wait(uint64_t start) {
+static void plant_wait(uint64_t start, uint64_t steps) {
+    static int is_counted = -1;
     const uint64_t end = PLANT_NOW(), until = end + (end - start) / %d;
+    if (is_counted < 0) {
+        is_counted = getenv("PLANT_COUNTED") != NULL;
+    }
+    if (is_counted) {
+        for (; steps > 0; steps--) {
+            __asm__ volatile("");
+        }
+        return;
+    }
     while (PLANT_NOW() < until) {
     }
 }
@@ -25,18 +37,19 @@ static void plant_wait(uint64_t start) {
 
 
 class Plant:
-    """result: the function's type, or "void"; head: its definition up to the body; call: the arguments."""
+    """result: the function's type; arguments: what its parameters are called; steps: 5 % of its instructions, in steps
+    of two, from its arguments."""
 
-    def __init__(self, file, result, name, parameters, arguments):
+    def __init__(self, file, result, name, parameters, arguments, steps):
         self.file, self.result, self.name = file, result, name
-        self.parameters, self.arguments = parameters, arguments
+        self.parameters, self.arguments, self.steps = parameters, arguments, steps
 
     def wrapper(self, is_static):
         keep = "" if self.result == "void" else f"const {self.result} result = "
         give = "" if self.result == "void" else "    return result;\n"
         return (f"{'static ' if is_static else ''}{self.result} {self.name}({self.parameters}) {{\n"
                 f"    const uint64_t start = PLANT_NOW();\n    {keep}planted_{self.name}({self.arguments});\n"
-                f"    plant_wait(start);\n{give}}}\n")
+                f"    plant_wait(start, (uint64_t)({self.steps}));\n{give}}}\n")
 
     def apply(self, source):
         path = os.path.join(source, self.file)
@@ -62,13 +75,14 @@ CHOOSE = ("struct queues *q, int worker, int n_idle_workers, int64_t now_ns, boo
 ENCODE = ("const struct tokenizer *t, struct encoding *out, const struct text *first, const struct text *second, "
           "const struct encode_options *opt, struct arena *arena, struct error *err")
 PLANTS = {
-    "gemm": [Plant("kernels/cpu/gemm.c", "void", "run", "const struct gemm *g", "g")],
-    "tokenizer": [Plant("tokenizer/encode.c", "enum status", "tokenizer_encode", ENCODE, 
-                        "t, out, first, second, opt, arena, err")],
+    "gemm": [Plant("kernels/cpu/gemm.c", "void", "run", "const struct gemm *g", "g",
+                   "(int64_t)g->m * (g->n1 - g->n0) * g->w->k * (g->b1 - g->b0) / gemm_blocks(g->w) / 266")],
+    "tokenizer": [Plant("tokenizer/encode.c", "enum status", "tokenizer_encode", ENCODE,
+                        "t, out, first, second, opt, arena, err", "first->len * 3 / 2")],
     "queue": [Plant("batching/queues.c", "void", "queues_push", "struct queues *q, struct job *job, int64_t now_ns",
-                    "q, job, now_ns"),
+                    "q, job, now_ns", "40"),
               Plant("batching/queues.c", "struct decision", "queues_choose", CHOOSE,
-                    "q, worker, n_idle_workers, now_ns, draining, chosen, max_chosen")],
+                    "q, worker, n_idle_workers, now_ns, draining, chosen, max_chosen", "700")],
 }
 
 

@@ -181,7 +181,7 @@ def parse_args():
     parser.add_argument("base", nargs="?", default="HEAD~1")
     parser.add_argument("--head", default="HEAD")
     parser.add_argument("--only", type=groups, default=NAMES, help=",".join(NAMES))
-    parser.add_argument("--rounds", type=int, help="of the screening (10); fewer than 6 can suspect nothing")
+    parser.add_argument("--rounds", type=int, help="of the screening (10), 6 at least")
     parser.add_argument("--no-counts", dest="counts", action="store_false", help="without valgrind")
     parser.add_argument("--accept", action="append", default=[], metavar="NAME", help="known to be slower; may be repeated")
     parser.add_argument("--history", default=os.path.join(builds.WORK, "history.jsonl"))
@@ -191,8 +191,8 @@ def parse_args():
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--quiet-runs", type=int, metavar="N")
     args = parser.parse_args()
-    if args.rounds is not None and args.rounds < 3:
-        parser.error("--rounds: from 3 on")
+    if args.rounds is not None and args.rounds < verdict.LEAST_PAIRS:
+        parser.error(f"--rounds: from {verdict.LEAST_PAIRS} on")
     if args.quiet_runs is not None and args.quiet_runs < 1:
         parser.error("--quiet-runs: from 1 on")
     return args

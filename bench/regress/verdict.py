@@ -13,6 +13,7 @@ from functools import lru_cache
 FALSE_ALARMS_A_RUN = 0.002
 SUSPECT_P = 0.1  # of the screening rounds; what is below goes on to rounds of its own
 INTERVAL = 0.95
+LEAST_PAIRS = 6  # that can give such an interval
 
 
 @lru_cache(maxsize=None)
@@ -57,7 +58,7 @@ def pairwise_means(differences):
 
 
 def interval(differences, confidence=INTERVAL):
-    """(low, high), or None where so few pairs cannot give that confidence."""
+    """(low, high). Fewer than LEAST_PAIRS cannot give that confidence."""
     means, n = pairwise_means(differences), len(differences)
     cut, chance = -1, 0.0
     for count in rank_sum_counts(n):
@@ -65,7 +66,9 @@ def interval(differences, confidence=INTERVAL):
         if chance > (1 - confidence) / 2:
             break
         cut += 1
-    return (means[cut], means[-1 - cut]) if cut >= 0 else None
+    if cut < 0:
+        raise ValueError(f"{n} pairs give no interval of {confidence}")
+    return means[cut], means[-1 - cut]
 
 
 @dataclass
@@ -91,7 +94,7 @@ class Verdict:
 def judge(pairs, margin, alpha):
     """pairs: (base, head), of which less is better."""
     logs = [math.log(head / base) for base, head in pairs]
-    low, high = interval(logs) or (-math.inf, math.inf)
+    low, high = interval(logs)
     p = p_above(logs, math.log1p(margin))
     change = statistics.median(pairwise_means(logs))
     word = "slower" if p < alpha else "faster" if high < 0 else "same" if high < math.log1p(2 * margin) else "noisy"
