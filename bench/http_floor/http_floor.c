@@ -79,8 +79,12 @@ int main(int argc, char **argv) {
     fflush(stdout);
     sigwait(&end, &number);
     for (long i = 0; i < n; i++) {
+        MHD_quiesce_daemon(daemons[i]); // or each would close the one socket
+    }
+    for (long i = 0; i < n; i++) {
         MHD_stop_daemon(daemons[i]);
     }
+    close(fd);
     MHD_destroy_response(response);
     return 0;
 }

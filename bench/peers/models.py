@@ -5,8 +5,9 @@
 
 FOLDER/hf is what berth and transformers read: the demo model, or a BERT-base with random weights (fixed seed)
 and a classifier of two labels. The others hold its encoder alone, ending in the last hidden state:
-fused.onnx (onnxruntime's transformer optimizer; classifier.onnx: likewise, of the whole model), fused-int8.onnx (dynamic quantisation), openvino.xml (fp32 IR),
-openvino-int8.xml (nncf, calibrated on the workload's first texts), ct2 (CTranslate2, which quantises when it loads).
+fused.onnx (onnxruntime's transformer optimizer), fused-int8.onnx (dynamic quantisation), openvino.xml (fp32 IR),
+openvino-int8.xml (nncf, calibrated on the workload's first texts), ct2 (CTranslate2, which quantises when it loads);
+but classifier.onnx, for servers, is the whole model, fused.
 """
 import json
 import os

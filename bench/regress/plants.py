@@ -1,12 +1,13 @@
 """Slowdowns of a known size, to see whether the guard sees them: a function is renamed, and one of its old name waits
-for a share of the time that the renamed one took, by the processor's clock, so that it is the same share on any machine
-and for short calls too. Where instructions are counted (PLANT_COUNTED is set), time means nothing, and it goes through
+for a share of the time that the renamed one took, by the processor's clock, so that it is the same share on any machine.
+One call in PERIOD waits, for as many: looking at the clock takes a tenth of the shortest calls. Where instructions are counted (PLANT_COUNTED is set), time means nothing, and it goes through
 as many steps of an empty loop as make up that share of the instructions."""
 import os
 import re
 import sys
 
 SHARE_OF = 20  # one part in so many: 5 %
+PERIOD = 7  # a prime, so that calls that come in a pattern have their turn alike
 
 HELP = """
 #include <stdint.h>
@@ -18,9 +19,12 @@ HELP = """
 #include "base/timing.h"
 #define PLANT_NOW() ((uint64_t)time_now_ns())
 #endif
+static uint64_t plant_start(void) {
+    static _Thread_local unsigned n;
+    return ++n %% %d ? 0 : PLANT_NOW();
+}
 static void plant_wait(uint64_t start, uint64_t steps) {
     static int is_counted = -1;
-    const uint64_t end = PLANT_NOW(), until = end + (end - start) / %d;
     if (is_counted < 0) {
         is_counted = getenv("PLANT_COUNTED") != NULL;
     }
@@ -28,12 +32,13 @@ static void plant_wait(uint64_t start, uint64_t steps) {
         for (; steps > 0; steps--) {
             __asm__ volatile("");
         }
-        return;
-    }
-    while (PLANT_NOW() < until) {
+    } else if (start) {
+        const uint64_t end = PLANT_NOW(), until = end + (end - start) * %d / %d;
+        while (PLANT_NOW() < until) {
+        }
     }
 }
-""" % SHARE_OF
+""" % (PERIOD, PERIOD, SHARE_OF)
 
 
 class Plant:
@@ -48,7 +53,7 @@ class Plant:
         keep = "" if self.result == "void" else f"const {self.result} result = "
         give = "" if self.result == "void" else "    return result;\n"
         return (f"{'static ' if is_static else ''}{self.result} {self.name}({self.parameters}) {{\n"
-                f"    const uint64_t start = PLANT_NOW();\n    {keep}planted_{self.name}({self.arguments});\n"
+                f"    const uint64_t start = plant_start();\n    {keep}planted_{self.name}({self.arguments});\n"
                 f"    plant_wait(start, (uint64_t)({self.steps}));\n{give}}}\n")
 
     def apply(self, source):
@@ -76,7 +81,7 @@ ENCODE = ("const struct tokenizer *t, struct encoding *out, const struct text *f
           "const struct encode_options *opt, struct arena *arena, struct error *err")
 PLANTS = {
     "gemm": [Plant("kernels/cpu/gemm.c", "void", "run", "const struct gemm *g", "g",
-                   "(int64_t)g->m * (g->n1 - g->n0) * g->w->k * (g->b1 - g->b0) / gemm_blocks(g->w) / 266")],
+                   "(int64_t)g->m * (g->n1 - g->n0) * g->w->k * (g->b1 - g->b0) / gemm_blocks(g->w) / 150")],
     "tokenizer": [Plant("tokenizer/encode.c", "enum status", "tokenizer_encode", ENCODE,
                         "t, out, first, second, opt, arena, err", "first->len * 3 / 2")],
     "queue": [Plant("batching/queues.c", "void", "queues_push", "struct queues *q, struct job *job, int64_t now_ns",

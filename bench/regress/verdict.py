@@ -11,7 +11,7 @@ from functools import lru_cache
 
 # The chance that a run without a change flags anything, over all measurements and looks together.
 FALSE_ALARMS_A_RUN = 0.002
-SUSPECT_P = 0.1  # of the screening rounds; what is below goes on to rounds of its own
+SUSPECT_P = 0.25  # of the screening rounds; what is below goes on to rounds of its own
 INTERVAL = 0.95
 LEAST_PAIRS = 6  # that can give such an interval
 

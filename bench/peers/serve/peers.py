@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 MODELS = os.path.join(ROOT, "build", "peers", "models", "demo")  # of bench/peers/models.py
-HF = os.path.join(MODELS, "hf")
+HF, OPTIMUM = os.path.join(MODELS, "hf"), os.path.join(MODELS, "optimum")
 LLAMA_SLOTS, LLAMA_TOKENS = 32, 512
 
 
@@ -27,6 +27,7 @@ class Peer:
     batches: bool = False
     precision: str = "fp32"
     answers: str = "labels"
+    folder: str = HERE  # where it is started
     url: str = ""  # of a server that somebody else has started
 
 
@@ -41,11 +42,12 @@ def litserve(name, max_batch, workers, threads):
                                    str(max_batch), str(workers)], batches=max_batch > 1)
 
 
-def infinity(name, engine, model):
-    return Peer(name, "infinity", ["infinity_emb", "v2", "--model-id", model, "--served-model-name", "demo", "--engine", engine,
+def infinity(name, engine, folder):
+    """It finds a graph only beside where it runs."""
+    return Peer(name, "infinity", ["infinity_emb", "v2", "--model-id", ".", "--served-model-name", "demo", "--engine", engine,
                                    "--device", "cpu", "--dtype", "float32", "--host", "127.0.0.1", "--port", "{port}",
-                                   "--batch-size", "32", "--no-bettertransformer", "--log-level", "error"],
-                {"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}, path="/classify", field="input[]", batches=True)
+                                   "--batch-size", "32", "--no-bettertransformer", "--no-model-warmup", "--log-level", "error"],
+                {"DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1"}, folder=folder, path="/classify", field="input[]", batches=True)
 
 
 LLAMA = Peer("llama.cpp, 32 slots", "llama",
@@ -55,12 +57,12 @@ LLAMA = Peer("llama.cpp, 32 slots", "llama",
               "--ubatch-size", "2048", "--log-disable"],
              path="/v1/embeddings", field="input", batches=True, answers="embeddings")
 OURS = [Peer("berth, packed, fp32", "berth", ["{berth}", "serve", HF, "--port", "{port}"], batches=True),
-        Peer("berth, packed, int8", "berth", ["{berth}", "serve", HF, "--port", "{port}", "--precision", "int8"], batches=True,
+        Peer("berth, packed, int8", "berth", ["{berth}", "serve", HF, "--port", "{port}", "--compute.precision", "int8"], batches=True,
              precision="int8")]
 PEERS = [fastapi("FastAPI, a thread a request", 1, "1"), fastapi("FastAPI, intra-op threads", 1, "{threads}"),
          fastapi("FastAPI, a process a core", 2, "1"), litserve("LitServe, batches of 32", 32, 1, "{threads}"),
          litserve("LitServe, a worker a core", 1, 2, "1"), infinity("infinity, torch", "torch", HF),
-         infinity("infinity, optimum", "optimum", os.path.join(MODELS, "optimum")), LLAMA]
+         infinity("infinity, optimum", "optimum", OPTIMUM), LLAMA]
 
 
 def venv_of(kind):
@@ -124,12 +126,11 @@ def make_gguf():
 
 
 def make_optimum():
-    """A folder as `optimum-cli export onnx` leaves one; infinity looks for the graph there."""
-    folder = os.path.join(MODELS, "optimum")
-    if not os.path.exists(folder):
-        shutil.copytree(HF, folder + ".part", dirs_exist_ok=True)
-        shutil.copy(os.path.join(MODELS, "classifier.onnx"), os.path.join(folder + ".part", "model.onnx"))
-        os.rename(folder + ".part", folder)
+    """A folder as `optimum-cli export onnx` leaves one; infinity optimizes the graph itself."""
+    if not os.path.exists(OPTIMUM):
+        shutil.copytree(HF, OPTIMUM + ".part", dirs_exist_ok=True)
+        shutil.copy(os.path.join(MODELS, "plain-classifier.onnx"), os.path.join(OPTIMUM + ".part", "model.onnx"))
+        os.rename(OPTIMUM + ".part", OPTIMUM)
 
 
 def prepare(peers, say):
@@ -141,7 +142,7 @@ def prepare(peers, say):
                 install(peer.kind, say)
             if peer.kind == "llama":
                 make_gguf()
-            if "optimum" in peer.command:
+            if peer.folder == OPTIMUM:
                 make_optimum()
             able.append(peer)
         except (subprocess.CalledProcessError, OSError, StopIteration) as fault:

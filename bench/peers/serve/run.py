@@ -24,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BENCH = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, BENCH]
 
-import figures  # noqa: E402
+import ratios  # noqa: E402
 from peers import MODELS, OURS, PEERS, ROOT, Peer, prepare  # noqa: E402
 from server import BERTH, commit, machine  # noqa: E402
 from serving import Serving, ServerFailed  # noqa: E402
@@ -108,9 +108,9 @@ class Bench:
         latency = result["latency_ms"]
         self.samples.append({"server": serving.peer.name, "round": round_index + 1, "requests": result["answered"],
                              "requests_per_s": result["throughput_per_s"], "p50_ms": latency["p50"], "p99_ms": latency["p99"],
-                             "failed": result["failed"]})
+                             "failed": result["failed_requests"]})
         say(f"round {round_index + 1}: {serving.peer.name}: {result['throughput_per_s']:.1f}/s, p50 {latency['p50']:.0f} ms, "
-            f"p99 {latency['p99']:.0f} ms, {result['failed']} failed")
+            f"p99 {latency['p99']:.0f} ms, {result['failed_requests']} failed")
 
     def run(self, peers):
         with contextlib.ExitStack() as stack:
@@ -177,7 +177,7 @@ def report(bench, args, date, found, minutes, peers):
         f"- Command: `{command}`", "- Model: the demo model", f"- Load: the first {args.requests} texts of bench/workload.py, "
         f"closed loop, {args.connections} connections, `berth bench`", f"- Medians of {args.rounds} interleaved rounds; a ratio "
         "is the median of the rounds' own ratios", f"- Took {minutes:.1f} minutes", "",
-        *figures.table(bench.samples, [*OURS, *peers], OURS[0].name), "", *figures.goal_lines(found), "",
+        *ratios.table(bench.samples, [*OURS, *peers], OURS[0].name), "", *ratios.goal_lines(found), "",
         *(f"- {n}" for n in bench.notes)]).rstrip("\n") + "\n"
 
 
@@ -201,7 +201,7 @@ def main():
         say("nothing was measured")
         return 2
     date = datetime.date.today().isoformat()
-    found = figures.goals(bench.samples, OURS, [p for p in peers if p.answers == "labels" or p.kind == "llama"])
+    found = ratios.goals(bench.samples, OURS, peers)
     os.makedirs(args.out, exist_ok=True)
     stem = os.path.join(args.out, f"peers-serve-{date}")
     write_csv(stem + ".csv", bench.samples)

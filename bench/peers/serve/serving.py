@@ -46,7 +46,7 @@ class Serving:
             return self
         command, env = self.words()
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=self.peer.folder,
                                             start_new_session=True, preexec_fn=lambda: begin_child(self.cores))
         try:
             self.wait_for_ready()

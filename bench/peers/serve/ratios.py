@@ -26,7 +26,7 @@ def best(samples, peers, only=lambda peer: True):
 
 
 def table(samples, servers, reference):
-    lines = [f"| server | batches | requests/s | p50 ms | p99 ms | requests/s of {reference} to it | its p99 to this p99 |",
+    lines = [f"| server | batches | requests/s | p50 ms | p99 ms | {reference}: times its requests/s | {reference}: p99 to its p99 |",
              "|---|---|---|---|---|---|---|"]
     for peer in servers:
         if of(samples, peer.name, "p99_ms"):
