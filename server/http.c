@@ -26,7 +26,7 @@
 
 enum {
     LISTEN_BACKLOG = 1024,
-    CONNECTION_MEMORY_BYTES = 256 * 1024, // mapped as it is used; beyond, the library says 431
+    SPARE_MEMORY_BYTES = 16 * 1024, // of a connection, beside twice its headers
     SCRATCH_BYTES = 16 << 20,
     KEEPALIVE_IDLE_S = 30,
     KEEPALIVE_INTERVAL_S = 10,
@@ -191,6 +191,11 @@ static void raise_file_limit(rlim_t wanted) {
     }
 }
 
+/* What libmicrohttpd holds a request's head in, and says 431 beyond. It is zeroed after every
+ * request, so a quarter of a megabyte costs more than all else that a small request does. */
+static size_t connection_memory(const struct config *cfg) {
+    return 2 * (size_t)cfg->server.max_header_bytes + SPARE_MEMORY_BYTES;
+}
 static enum status daemon_start(struct http *h, struct error *err) {
     struct http_daemon *d = &h->daemons[h->n_daemons];
     const enum status s = arena_init(&d->scratch.arena, SCRATCH_BYTES, err);
@@ -204,7 +209,7 @@ static enum status daemon_start(struct http *h, struct error *err) {
         on_request, d, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, NULL, MHD_OPTION_LISTEN_SOCKET,
         h->listen_fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->n_connections + SPARE_CONNECTIONS,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)h->ctx->cfg->server.idle_timeout_s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_memory(h->ctx->cfg),
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, d, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         d, MHD_OPTION_URI_LOG_CALLBACK, on_request_line, NULL, MHD_OPTION_UNESCAPE_CALLBACK,
         on_unescape, NULL, MHD_OPTION_END);
