@@ -92,8 +92,8 @@ static void write_op(struct json_writer *w, const struct op_figures *f, int laye
     json_field_int(w, "calls", f->calls);
     json_field_int(w, "rows", f->rows);
     json_field_number(w, "ms", (double)f->ns / NS_PER_MS);
-    json_field_number(w, "flops", f->flops);
-    json_field_number(w, "bytes", f->bytes);
+    json_field_int(w, "flops", (int64_t)f->flops);
+    json_field_int(w, "bytes", (int64_t)f->bytes);
     json_write_raw(w, "}");
 }
 static void write_ops(struct json_writer *w, const struct op_profile *p) {

@@ -21,10 +21,11 @@ ALWAYS_INLINE sums step(sums s, ivec x, ivec w) {
 }
 #else
 /* Compilers know that integers may be added in any order, and put the additions of several steps
- * off to the end, where the products have long run out of registers. */
+ * off to the end, where the products have long run out of registers. (Where a vec is wider than a
+ * register, as in emulation, nothing can be pinned to one.) */
 ALWAYS_INLINE ivec add_now(ivec s, ivec products) {
     s += products;
-#ifdef __x86_64__
+#if defined(__AVX512F__) || (defined(__AVX__) && VEC <= 8) || (defined(__x86_64__) && VEC <= 4)
     __asm__("" : "+v"(s));
 #endif
     return s;

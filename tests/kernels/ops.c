@@ -63,10 +63,11 @@ static int random_parts(struct linear_part *parts, int n, int k, float spread) {
     const int n_parts = n % MAX_PARTS == 0 ? MAX_PARTS : 1;
     for (int i = 0; i < n_parts; i++) {
         const enum dtype dtype = (enum dtype)check_rand(DTYPE_F32, DTYPE_BF16);
-        parts[i].weight = check_host(n / n_parts, k, spread, dtype);
-        parts[i].bias =
-            check_rand(0, 3) ? check_host(1, n / n_parts, 1, dtype) : (struct host_tensor){0};
-        parts[i].scale = i == 0 ? 0.5f : 1;
+        parts[i] = (struct linear_part){.weight = check_host(n / n_parts, k, spread, dtype),
+                                        .scale = i == 0 ? 0.5f : 1};
+        if (check_rand(0, 3)) {
+            parts[i].bias = check_host(1, n / n_parts, 1, dtype);
+        }
     }
     return n_parts;
 }
