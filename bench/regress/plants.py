@@ -87,7 +87,7 @@ PLANTS = {
     "queue": [Plant("batching/queues.c", "void", "queues_push", "struct queues *q, struct job *job, int64_t now_ns",
                     "q, job, now_ns", "40"),
               Plant("batching/queues.c", "struct decision", "queues_choose", CHOOSE,
-                    "q, worker, n_idle_workers, now_ns, draining, chosen, max_chosen", "700")],
+                    "q, worker, n_idle_workers, now_ns, draining, chosen, max_chosen", "600")],
 }
 
 
