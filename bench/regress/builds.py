@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -21,6 +22,12 @@ def git(*words):
 
 def commit_of(name):
     return git("rev-parse", "--verify", "--quiet", name + "^{commit}")
+
+
+def mark_of(file):
+    """Changes with a file of this folder: what was made by another version of it is not used again."""
+    with open(os.path.join(HERE, file), "rb") as f:
+        return f"{zlib.crc32(f.read()):08x}"
 
 
 def run_logged(words, log_path, what):
@@ -78,11 +85,3 @@ class Build:
         with open(path, "w", encoding="utf-8") as f:
             json.dump(value, f)
         return value
-
-
-def remove(build):
-    if os.path.exists(build.source):
-        git("worktree", "remove", "--force", build.source)
-    stamp = os.path.join(build.folder, "built")
-    if os.path.exists(stamp):
-        os.remove(stamp)

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 
-from builds import WORK
+from builds import WORK, mark_of
 from measures import MODEL, TINY_MODEL, WORKLOAD
 
 MARGIN = 0.005  # of the same work; two runs of one build differ by less than a thousandth of that
@@ -69,7 +69,7 @@ def counts_of(build, say):
                 say(f"counting instructions: {build.name}: {name}")
                 counts[name] = counter(build)
         return counts
-    return build.kept("counts.json", make)
+    return build.kept(f"counts-{mark_of('counts.py')}.json", make)
 
 
 def compare(base, head):

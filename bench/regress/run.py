@@ -124,7 +124,7 @@ def table(run):
 
 def report(run, accepted):
     found = flagged(run, accepted)
-    head = run["head"][:12] + (f" with a planted slowdown: {run['variant']}" if run["variant"] else "")
+    head = run["head"][:12] + (f" ({run['variant']})" if run["variant"] else "")
     return "\n".join([f"# {head} against {run['base'][:12]}, {run['date']}", "", f"- Machine: {run['machine']}; "
                       f"{run['minutes']} minutes", *(f"- {n}" for n in run["notes"]),
                       f"- Slower: {', '.join(found) if found else 'nothing'}", "", *table(run), ""])
@@ -139,9 +139,8 @@ def guard(base, head, args):
 
 
 def planted(commit, name):
-    variant = "plant-" + name
-    build = builds.Build(commit, variant)
-    return build.make(plants.planter(name))
+    variant = f"plant-{name}-{builds.mark_of('plants.py')}"
+    return builds.Build(commit, variant).make(plants.planter(name))
 
 
 def self_test(base, args):

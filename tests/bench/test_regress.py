@@ -180,4 +180,4 @@ def test_a_planted_slowdown_ends_in_exit_code_1(tmp_path):
     run = json.loads(path.read_text())
     assert [r["flagged"] for r in run["counted"] if r["name"] == "queue"] == [True]
     assert [r["word"] for r in run["timed"] if r["name"] == "queue, a job"] == ["slower"]
-    assert builds.Build(run["head"], "plant-queue").program("berth")
+    assert builds.Build(run["head"], run["variant"]).program("berth")
