@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from dataclasses import dataclass, field
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -96,8 +95,8 @@ def build_llama(venv, requirements):
     os.makedirs(folder, exist_ok=True)
     subprocess.run([os.path.join(venv, "bin", "pip"), "download", "--quiet", "--no-deps", "--no-binary", ":all:",
                     "--disable-pip-version-check", "--dest", folder, "--requirement", requirements], check=True)
-    with tarfile.open(os.path.join(folder, next(n for n in os.listdir(folder) if n.endswith(".tar.gz")))) as tar:
-        tar.extractall(folder, filter="data")
+    sdist = next(n for n in os.listdir(folder) if n.endswith(".tar.gz"))
+    subprocess.run(["tar", "--extract", "--gzip", "--file", sdist], cwd=folder, check=True)
     source, build = llama_source(), os.path.join(venv, "build")
     off = ("LLAMA_BUILD_TESTS", "LLAMA_BUILD_EXAMPLES", "LLAMA_BUILD_UI", "LLAMA_USE_PREBUILT_UI", "LLAMA_OPENSSL",
            "BUILD_SHARED_LIBS")
