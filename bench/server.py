@@ -12,7 +12,7 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BERTH = os.path.join(ROOT, "build-release", "berth")
 MODEL = os.environ.get("BERTH_DEMO_MODEL") or os.path.join(ROOT, "build", "demo-model")
-READY_TIMEOUT_S, STOP_TIMEOUT_S = 30, 30
+READY_TIMEOUT_S, STOP_TIMEOUT_S, POLL_S = 30, 30, 0.002
 SAMPLE = re.compile(r"^(\w+)(?:\{[^}]*\})? (\S+)$", re.M)
 
 
@@ -25,16 +25,16 @@ def free_port():
 class Server:
     """with Server(["--mode", "packed"]) as server: server.get("/metrics")"""
 
-    def __init__(self, options, log_path=os.devnull, model=None):
+    def __init__(self, options, log_path=os.devnull, berth=BERTH, model=None, env=None):
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.log_path = log_path
-        self.command = [BERTH, "serve", model or MODEL, "--port", str(self.port), *options]
+        self.log_path, self.env = log_path, env
+        self.command = [berth, "serve", model or MODEL, "--port", str(self.port), *options]
 
     def __enter__(self):
         with open(self.log_path, "ab") as log:
             start = time.monotonic()
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
         try:
             self.wait_for_ready()
         except BaseException:
@@ -53,7 +53,7 @@ class Server:
                 self.get("/health")
                 return
             except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.01)
+                time.sleep(POLL_S)
         raise RuntimeError(f"not ready: {' '.join(self.command)}; log: {self.log_path}")
 
     def stop(self):

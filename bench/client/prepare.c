@@ -94,6 +94,14 @@ static enum status make_head(struct plan *p, const struct bench_config *cfg, con
     return fits ? STATUS_OK
                 : error_set(err, STATUS_TOO_LONG, "the headers are over %d bytes", PLAN_HEAD_BYTES);
 }
+/* "name" is a string, "name[]" a list of one. */
+static void make_body(struct plan *p, const char *field) {
+    const size_t n = strlen(field);
+    const bool is_list = n > 2 && !strcmp(field + n - 2, "[]");
+    const int n_name = (int)(is_list ? n - 2 : n);
+    snprintf(p->before, sizeof(p->before), "{\"%.*s\":%s\"", n_name, field, is_list ? "[" : "");
+    snprintf(p->after, sizeof(p->after), "\"%s}", is_list ? "]" : "");
+}
 static enum status check_words(const struct bench_config *cfg, const char *path, const char *field,
                                struct error *err) {
     if (strcmp(cfg->method, "POST") != 0 && strcmp(cfg->method, "GET") != 0) {
@@ -130,8 +138,7 @@ static enum status prepare_request(struct load *l, const struct bench_config *cf
     }
     p->has_body = !strcmp(cfg->method, "POST");
     p->rules = (struct answer_rules){&l->stages, cfg->max_body_bytes, d->reads_tei};
-    snprintf(p->before, sizeof(p->before), "{\"%s\":\"", field);
-    snprintf(p->after, sizeof(p->after), "\"}");
+    make_body(p, field);
     snprintf(l->target, sizeof(l->target), "http://%s%s", l->url.authority, path);
     return make_head(p, cfg, &l->url, path, err);
 }

@@ -6,7 +6,8 @@
 FOLDER/hf is what berth and transformers read: the demo model, or a BERT-base with random weights (fixed seed)
 and a classifier of two labels. The others hold its encoder alone, ending in the last hidden state:
 fused.onnx (onnxruntime's transformer optimizer), fused-int8.onnx (dynamic quantisation), openvino.xml (fp32 IR),
-openvino-int8.xml (nncf, calibrated on the workload's first texts), ct2 (CTranslate2, which quantises when it loads).
+openvino-int8.xml (nncf, calibrated on the workload's first texts), ct2 (CTranslate2, which quantises when it loads);
+but classifier.onnx, for servers, is the whole model, fused.
 """
 import json
 import os
@@ -57,24 +58,26 @@ def load_encoder(hf, **options):
     return AutoModelForSequenceClassification.from_pretrained(hf, **options).eval().float()
 
 
-def make_onnx(hf, path):
+def make_onnx(hf, path, output="last_hidden_state"):
+    """output: also "logits", of the whole classifier."""
     import torch
 
-    class LastHidden(torch.nn.Module):
-        def __init__(self, encoder):
+    class One(torch.nn.Module):
+        def __init__(self, model):
             super().__init__()
-            self.encoder = encoder
+            self.model = model
 
         def forward(self, input_ids, attention_mask, token_type_ids):
-            return self.encoder(input_ids=input_ids, attention_mask=attention_mask,
-                                token_type_ids=token_type_ids).last_hidden_state
+            return getattr(self.model(input_ids=input_ids, attention_mask=attention_mask,
+                                      token_type_ids=token_type_ids), output)
 
-    encoder = load_encoder(hf, attn_implementation="eager").base_model
+    whole = load_encoder(hf, attn_implementation="eager")
     ids = torch.randint(1000, 30000, (2, 16), generator=torch.Generator().manual_seed(SEED))
-    axes = {0: "batch", 1: "length"}
-    torch.onnx.export(LastHidden(encoder), (ids, torch.ones_like(ids), torch.zeros_like(ids)), path, dynamo=False,
-                      opset_version=17, input_names=list(INPUTS), output_names=["last_hidden_state"],
-                      dynamic_axes={k: axes for k in (*INPUTS, "last_hidden_state")})
+    axes = {k: {0: "batch", 1: "length"} for k in INPUTS}
+    axes[output] = {0: "batch"} if output == "logits" else axes[INPUTS[0]]
+    model = One(whole if output == "logits" else whole.base_model)
+    torch.onnx.export(model, (ids, torch.ones_like(ids), torch.zeros_like(ids)), path, dynamo=False, opset_version=17,
+                      input_names=list(INPUTS), output_names=[output], dynamic_axes=axes)
 
 
 def make_fused(hf, plain, path):
@@ -133,6 +136,8 @@ def make(name, folder):
     in_folder = lambda file: os.path.join(folder, file)
     steps = (("plain.onnx", lambda to: make_onnx(hf, to)),
              ("fused.onnx", lambda to: make_fused(hf, in_folder("plain.onnx"), to)),
+             ("plain-classifier.onnx", lambda to: make_onnx(hf, to, "logits")),
+             ("classifier.onnx", lambda to: make_fused(hf, in_folder("plain-classifier.onnx"), to)),
              ("fused-int8.onnx", lambda to: make_onnx_int8(in_folder("fused.onnx"), to)),
              ("openvino.xml", lambda to: make_openvino(in_folder("plain.onnx"), to)),
              ("openvino-int8.xml", lambda to: make_openvino_int8(hf, in_folder("openvino.xml"), to)),

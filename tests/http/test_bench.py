@@ -188,6 +188,14 @@ def test_what_is_sent():
     assert f"Host: {server.url[7:]}" in lines
 
 
+def test_a_field_may_be_a_list():
+    with Scripted(lambda n, request: OK) as server:
+        measured(server.url, "--connections", 1, "--requests", 2, "--lengths", "fixed:9", "--field", "input[]", "--no-probe")
+        bodies = [json.loads(body) for _, body in server.requests]
+    assert [list(b) for b in bodies] == [["input"]] * 2
+    assert all(len(b["input"]) == 1 and isinstance(b["input"][0], str) for b in bodies)
+
+
 def test_get_sends_no_body():
     with Scripted(lambda n, request: OK) as server:
         measured(server.url + "/health", "--connections", 1, "--requests", 2, "--method", "GET")

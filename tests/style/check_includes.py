@@ -36,7 +36,7 @@ LIBRARIES = {
     "cjson/*": ["tokenizer/*", "model/config*", "model/safetensors*", "model/json*", "server/*"],
     "utf8proc.h": ["tokenizer/*"],
     "gnutls/*": ["server/keys*.c"],
-    "microhttpd.h": ["server/http*.c", "server/http_internal.h"],
+    "microhttpd.h": ["server/http*.c", "server/http_internal.h", "bench/http_floor/http_floor.c"],
     "jemalloc/*": ["server/metrics*.c"],
     "cmocka.h": ["tests/*"],
     "immintrin.h": ["kernels/cpu/*"],
