@@ -35,9 +35,16 @@ void head_default(struct lane *ln, const struct tensor *logits, const struct ten
                   const struct tensor *scratch, const struct head_weights *w);
 
 MUST_CHECK enum status reference_backend_create(struct backend **out, struct error *err);
-/* What products are computed in; everything else is fp32. AUTO: bf16 where AMX is there, else fp32.
- * A precision that this CPU has no instruction for becomes fp32: backend.dtype tells. */
-enum precision { PRECISION_FLOAT32, PRECISION_BFLOAT16, PRECISION_INT8, PRECISION_AUTO };
+/* What products are computed in; everything else is fp32. AUTO: bf16 where AMX is there and
+ * on GPUs, else fp32. A precision that the device has no instruction for becomes fp32:
+ * backend.dtype tells. */
+enum precision {
+    PRECISION_FLOAT32,
+    PRECISION_BFLOAT16,
+    PRECISION_INT8,
+    PRECISION_FLOAT16,
+    PRECISION_AUTO
+};
 extern const char *const precision_names[PRECISION_AUTO + 1]; // as in the configuration
 struct cpu_options {
     int n_lanes;     // threads of a pass, the caller's among them; at least 1
@@ -48,6 +55,12 @@ struct cpu_options {
 MUST_CHECK enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
                                           struct error *err);
 void backend_destroy(struct backend *be); // takes NULL
+
+/* tensor_write() and tensor_read() of backends whose tensors are floats in host memory. */
+enum status host_tensor_write(struct backend *be, const struct tensor *t, const float *rows,
+                              struct error *err);
+enum status host_tensor_read(struct backend *be, float *rows, const struct tensor *t,
+                             struct error *err);
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,25 @@
+/* launch.h - the one way to launch a kernel: a function, so that the same sources run on a
+ * simulated device. A kernel that asks for more than 48 KiB of shared memory has to be allowed it,
+ * once; asking again costs little beside the launch and needs no memory of it. */
+#ifndef BERTH_KERNELS_CUDA_LAUNCH_H
+#define BERTH_KERNELS_CUDA_LAUNCH_H
+#include "kernels/cuda/ptx.h"
+
+enum { SHARED_BYTES_FREE = 48 * 1024 };
+
+template <class... Parameters, class... Arguments>
+static cudaError_t cuda_launch(cudaStream_t stream, dim3 grid, dim3 block, size_t shared_bytes,
+                               void (*kernel)(Parameters...), Arguments... arguments) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid, config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes, config.stream = stream;
+    if (shared_bytes > SHARED_BYTES_FREE) {
+        const cudaError_t e = cudaFuncSetAttribute(
+            (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+        if (e) {
+            return e;
+        }
+    }
+    return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+}
+#endif
