@@ -17,6 +17,7 @@ struct backend { // each backend's own struct begins with one
     const char *isa;    // of its vectors: "avx2"; NULL: none
     enum dtype dtype;   // what it computes in
     int n_lanes, n_slots;
+    bool is_lost;           // the device gives no results any more; set on the worker's thread
     bool makes_in_parallel; // *_create() of weights may be called by several threads at once
 };
 struct lane { // the public head of each backend's own lane

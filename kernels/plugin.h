@@ -26,7 +26,6 @@ struct accelerator_options {
     int64_t pass_timeout_ns; // then the device counts as lost
     int64_t max_bytes;       // of device memory; 0: what there is
     bool deterministic;      // no algorithm is chosen by timing
-    const char *cache_dir;   // for what was timed; NULL: not kept
 };
 struct accelerator {
     int abi;             // KERNELS_ABI

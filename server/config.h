@@ -6,10 +6,13 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "batching/policy.h"
-#include "kernels/backend.h"
+#include "kernels/plugin.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/* What becomes of the server when a device is lost. */
+enum device_loss { DEVICE_LOSS_EXIT, DEVICE_LOSS_STAY };
 
 struct config {
     struct {
@@ -43,10 +46,14 @@ struct config {
         bool auto_truncate;    // when a request does not say
     } model;
     struct {
-        char device[16]; // auto, cpu, reference
+        char device[16]; // auto, cpu, cuda, cuda:N, simt, reference
         int workers;     // 0: auto
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
+        enum gelu gelu;  // on a GPU
+        int graph_max_rows, pass_timeout_ms;
+        int64_t max_device_bytes; // 0: what there is
+        enum device_loss on_device_loss;
         enum precision precision;
         bool pin;
         bool deterministic;      // nothing is chosen by timing

@@ -16,7 +16,7 @@ static float query_scale(const struct backend *be, int head_dim) {
 static void destroy(struct backend *be) {
     struct cuda_backend *cuda = cuda_of(be);
     (void)cudaSetDevice(cuda->opt.device);
-    if (cuda->compute && !cuda->is_lost) {
+    if (cuda->compute && !cuda->base.is_lost) {
         (void)cudaStreamSynchronize(cuda->compute);
     }
     cuda_plans_finish(cuda);

@@ -31,8 +31,8 @@ enum status cuda_check(struct cuda_backend *cuda, cudaError_t e, const char *wha
                   "%s: %s (%s)", what, cudaGetErrorString(e), cudaGetErrorName(e));
     if (is_refusal(e)) {
         (void)cudaGetLastError(); // or the next launch would report it again
-    } else if (!cuda->is_lost) {
-        cuda->is_lost = true;
+    } else if (!cuda->base.is_lost) {
+        cuda->base.is_lost = true;
         (void)error_set(&cuda->lost, STATUS_BACKEND, "the device was lost: %s: %s (%s)", what,
                         cudaGetErrorString(e), cudaGetErrorName(e));
     }
@@ -61,7 +61,7 @@ enum status cuda_wait(struct cuda_backend *cuda, cudaEvent_t event, bool wait, b
             return STATUS_OK;
         }
         if (waited_ns > cuda->opt.pass_timeout_ns) {
-            *is_over = cuda->is_lost = true;
+            *is_over = cuda->base.is_lost = true;
             (void)error_set(&cuda->lost, STATUS_BACKEND,
                             "the device was lost: a pass did not end within %lld ms",
                             (long long)(cuda->opt.pass_timeout_ns / NS_PER_MS));

@@ -38,9 +38,8 @@ struct cuda_backend {
     char *staging[2]; // pinned, for weights
     cudaEvent_t staged[2];
     int stage;
-    float *pooled; // [max_seqs, hidden padded]: between the two products of a head
-    bool is_lost;  // the device gives no results any more
-    struct error lost;
+    float *pooled;     // [max_seqs, hidden padded]: between the two products of a head
+    struct error lost; // why, when base.is_lost
 };
 static inline struct cuda_backend *cuda_of(struct backend *be) {
     return (struct cuda_backend *)be;

@@ -57,7 +57,7 @@ void cuda_batch_begin(struct backend *be, int index, const struct token_batch *b
     slot->status = STATUS_OK;
     memset(slot->step_ns, 0, n_steps(cuda) * sizeof(*slot->step_ns));
     choose_size(cuda, slot);
-    if (cuda->is_lost) {
+    if (cuda->base.is_lost) {
         slot->status = STATUS_BACKEND, slot->err = cuda->lost;
         return;
     }
@@ -113,7 +113,7 @@ static bool settle(struct cuda_backend *cuda, struct slot *slot, bool wait) {
             copy_out(slot);
             cuda_read_times(slot);
         }
-    } else if (!cuda->is_lost) { // what was launched before the fault has to leave the buffers
+    } else if (!cuda->base.is_lost) { // what was launched before the fault has to leave the buffers
         struct error unused;
         (void)cuda_check(cuda, cudaStreamSynchronize(cuda->compute), "a pass", &unused);
     }
