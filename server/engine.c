@@ -245,21 +245,20 @@ static void close_devices(struct engine *e) { // those that no worker has taken 
     e->devices = NULL, e->workers = NULL;
 }
 /* Half the rows of every batch: they are what device memory is for. */
-static void halve_batches(struct engine *e, struct device_plan *plan, struct batcher_config *b,
-                          const struct config *cfg) {
+static void halve_batches(struct engine *e, struct device_plan *plan, struct batcher_config *b) {
     struct policy_config *policy = &e->info.policy;
     for (int i = 0; i < policy->n_buckets; i++) {
         int *rows = &policy->buckets[i].max_batch_tokens;
         *rows = *rows > 1 ? *rows / 2 : 1;
     }
     b->queues.policy = *policy;
-    config_reserve(&b->reserve_tokens, &b->reserve_jobs, cfg, policy);
+    b->reserve_tokens /= 2;
     plan->batch = batcher_limits(b);
 }
 /* Where a device's memory is too small for the batches that were asked for, half of them may do. */
 static enum status open_fitting_devices(struct engine *e, struct device_plan *plan,
                                         struct batcher_config *b, struct tuning *tuning,
-                                        const struct config *cfg, struct error *err) {
+                                        struct error *err) {
     enum status s = open_devices(e, plan, &b->cost, tuning, err);
     if (s != STATUS_NO_MEMORY || !plan->choice.accelerator) {
         return s;
@@ -267,7 +266,7 @@ static enum status open_fitting_devices(struct engine *e, struct device_plan *pl
     log_event(LOG_WARN, "batches_halved", LOG_INT("rows_were", plan->batch.max_rows),
               LOG_STR("reason", err->text));
     close_devices(e);
-    halve_batches(e, plan, b, cfg);
+    halve_batches(e, plan, b);
     return open_devices(e, plan, &b->cost, tuning, err);
 }
 static enum status open_workers(struct engine *e, const struct config *cfg, struct metrics *metrics,
@@ -280,7 +279,7 @@ static enum status open_workers(struct engine *e, const struct config *cfg, stru
     }
     struct tuning *tuning = tuning_open(cfg->compute.tuning_cache);
     const struct cores_mask own = cores_mask_get(); // who runs a pass is pinned as lane 0
-    s = open_fitting_devices(e, &plan, &batcher, tuning, cfg, err);
+    s = open_fitting_devices(e, &plan, &batcher, tuning, err);
     cores_mask_set(&own);
     tuning_close(tuning);
     metrics_give_back_memory();

@@ -4,6 +4,7 @@
 #include "tests/golden/logits/golden.h"
 
 #include "kernels/kernels.h"
+#include "kernels/plugin.h"
 #include "model/encoder.h"
 #include "model/json_file.h"
 
@@ -161,6 +162,26 @@ static double worst_difference(const float *a, const float *b, int n) {
     return worst;
 }
 
+static double cosine(const float *a, const float *b, int n) {
+    double ab = 0, aa = 0, bb = 0;
+    for (int i = 0; i < n; i++) {
+        ab += (double)a[i] * b[i], aa += (double)a[i] * a[i], bb += (double)b[i] * b[i];
+    }
+    return ab / sqrt(aa * bb);
+}
+static bool compare_directions(float *const got[N_MODES], const float *want, int n,
+                               const char *model_dir, const char *backend, enum dtype dtype) {
+    const double least = dtype == DTYPE_BF16 ? 0.9998 : 0.9999;
+    bool ok = true;
+    for (int m = 0; m < N_MODES; m++) {
+        const double golden = cosine(got[m], want, n), mates = cosine(got[m], got[ALONE], n);
+        const bool good = golden >= least && mates >= least;
+        printf("%s %s, %s: %s, cosine %.7f with the golden logits, %.7f with alone (%d logits)\n",
+               good ? "ok" : "FAILED", backend, model_dir, mode_names[m], golden, mates, n);
+        ok = ok && good;
+    }
+    return ok;
+}
 static bool compare(float *const got[N_MODES], const float *want, int n, const char *model_dir,
                     const char *backend) {
     bool ok = true;
@@ -175,12 +196,45 @@ static bool compare(float *const got[N_MODES], const float *want, int n, const c
     return ok;
 }
 
+/* "cuda-PRECISION"; NULL where there is none. */
+static struct backend *make_accelerated(const char *name) {
+    const struct accelerator *a = NULL;
+    struct backend *be = NULL;
+    struct error err;
+    char plugin[16];
+    struct accelerator_options opt = {.graph_max_rows = 256,
+                                      .pass_timeout_ns = INT64_C(60000000000)};
+    snprintf(plugin, sizeof(plugin), "%.4s", name);
+    while (opt.precision < PRECISION_AUTO &&
+           strcmp(name + 5, precision_names[opt.precision]) != 0) {
+        opt.precision++;
+    }
+    if (plugin_open(&a, plugin, &err) || a->create(&be, &opt, &err)) {
+        fprintf(stderr, "skipped: %s: %s\n", name, err.text);
+    }
+    return be;
+}
+static bool is_accelerated(const char *name) {
+    return !strncmp(name, "cuda-", 5) || !strncmp(name, "simt-", 5);
+}
+bool golden_backend_is_there(const char *backend) {
+    struct backend *be = is_accelerated(backend) ? make_accelerated(backend) : NULL;
+    const bool is_there = be || !is_accelerated(backend);
+    backend_destroy(be);
+    return is_there;
+}
+
 /* "reference", or "cpu-ISA-LANES"; the ISA `best` is the best of this machine. */
 static struct backend *make_backend(const char *name) {
     struct backend *be = NULL;
     struct error err;
     if (!strcmp(name, "reference")) {
         must(!reference_backend_create(&be, &err), name, err.text);
+        return be;
+    }
+    if (is_accelerated(name)) {
+        be = make_accelerated(name);
+        must(be != NULL, name, "is not there");
         return be;
     }
     const char *isa = strchr(name, '-'), *lanes = strrchr(name, '-');
@@ -216,7 +270,9 @@ bool golden_check(const struct golden *g, const char *backend, const char *model
         got[m] = xcalloc((size_t)n, sizeof(*got[m]));
         run_mode(got[m], e, g, (enum mode)m, &cfg);
     }
-    const bool ok = compare(got, want, n, model_dir, backend);
+    const bool ok = be->dtype == DTYPE_F32
+                        ? compare(got, want, n, model_dir, backend)
+                        : compare_directions(got, want, n, model_dir, backend, be->dtype);
     for (int m = 0; m < N_MODES; m++) {
         free(got[m]);
     }

@@ -19,7 +19,11 @@ void golden_finish(struct golden *g);
 /* Keeps the cases of at most max_tokens tokens, every `step`-th of them. */
 void golden_keep(struct golden *g, int max_tokens, int step);
 /* backend: "reference", or "cpu-ISA-LANES", such as "cpu-baseline-2"; `best` for an ISA is this
- * machine's best. Prints a line; false when a logit is off by more than 1e-4, or alone, packed and
- * padded differ by more than 1e-5. */
+ * machine's best; or "cuda-PRECISION" or "simt-PRECISION". Prints a line; false when a logit is off
+ * by more than 1e-4, or alone, packed and padded differ by more than 1e-5; in 16 bits, when the
+ * cosine of all logits with the golden ones, or with those alone, is below 0.9999; in bf16, whose
+ * rounding shows in models this narrow, 0.9998. */
+/* False, and said, when there is no plugin or no device for it. */
+bool golden_backend_is_there(const char *backend);
 bool golden_check(const struct golden *g, const char *backend, const char *model_dir);
 #endif

@@ -4,8 +4,13 @@
 #include <limits.h>
 #include <stdio.h>
 
+enum { SKIPPED = 77 }; // as meson has it
+
 int main(int argc, char **argv) {
     int failed = argc < 4;
+    if (!failed && !golden_backend_is_there(argv[1])) {
+        return SKIPPED;
+    }
     for (int i = 3; i < argc; i++) {
         char model[PATH_MAX], logits[PATH_MAX];
         snprintf(model, sizeof(model), "%s/models/%s", argv[2], argv[i]);
