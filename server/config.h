@@ -109,6 +109,8 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
+/* No bucket has batches of more rows; 0: no cap. */
+void config_cap_rows(struct policy_config *p, int rows);
 /* How large a batch a reload may ask for, rows and inputs: room is made at start. */
 enum { RELOAD_GROWTH = 4 };
 void config_reserve(int *tokens, int *jobs, const struct config *c,
