@@ -205,7 +205,8 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
     log_stage("tune", e->info.tune_ms);
     const int64_t warm_ns = time_now_ns();
     struct probe *probe = probe_create(plan);
-    for (int i = from == COST_SWEEP ? 1 : 0; i < n && !s; i++) {
+    const bool is_warm = from == COST_SWEEP && !plan->choice.accelerator;
+    for (int i = is_warm ? 1 : 0; i < n && !s; i++) {
         s = probe_warm_up(probe, &e->devices[i], err);
     }
     probe_destroy(probe);
