@@ -17,6 +17,7 @@ struct backend { // each backend's own struct begins with one
     const char *isa;    // of its vectors: "avx2"; NULL: none
     enum dtype dtype;   // what it computes in
     int n_lanes, n_slots;
+    bool is_lost;           // the device gives no results any more; set on the worker's thread
     bool makes_in_parallel; // *_create() of weights may be called by several threads at once
 };
 struct lane { // the public head of each backend's own lane
@@ -35,9 +36,16 @@ void head_default(struct lane *ln, const struct tensor *logits, const struct ten
                   const struct tensor *scratch, const struct head_weights *w);
 
 MUST_CHECK enum status reference_backend_create(struct backend **out, struct error *err);
-/* What products are computed in; everything else is fp32. AUTO: bf16 where AMX is there, else fp32.
- * A precision that this CPU has no instruction for becomes fp32: backend.dtype tells. */
-enum precision { PRECISION_FLOAT32, PRECISION_BFLOAT16, PRECISION_INT8, PRECISION_AUTO };
+/* What products are computed in; everything else is fp32. AUTO: bf16 where AMX is there and
+ * on GPUs, else fp32. A precision that the device has no instruction for becomes fp32:
+ * backend.dtype tells. */
+enum precision {
+    PRECISION_FLOAT32,
+    PRECISION_BFLOAT16,
+    PRECISION_INT8,
+    PRECISION_FLOAT16,
+    PRECISION_AUTO
+};
 extern const char *const precision_names[PRECISION_AUTO + 1]; // as in the configuration
 /* OFF: attention as separate products, scaling, mask and softmax, and residuals and activations as
  * passes of their own; results within the same tolerances. To be compared with. */
@@ -53,6 +61,12 @@ struct cpu_options {
 MUST_CHECK enum status cpu_backend_create(struct backend **out, const struct cpu_options *opt,
                                           struct error *err);
 void backend_destroy(struct backend *be); // takes NULL
+
+/* tensor_write() and tensor_read() of backends whose tensors are floats in host memory. */
+enum status host_tensor_write(struct backend *be, const struct tensor *t, const float *rows,
+                              struct error *err);
+enum status host_tensor_read(struct backend *be, float *rows, const struct tensor *t,
+                             struct error *err);
 #ifdef __cplusplus
 }
 #endif

@@ -4,6 +4,7 @@
 #include "kernels/kernels.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const struct {
     const char *name;
@@ -28,10 +29,8 @@ const char *const op_kind_names[N_OP_KINDS] = {
 };
 
 const char *const precision_names[PRECISION_AUTO + 1] = {
-    [PRECISION_FLOAT32] = "float32",
-    [PRECISION_BFLOAT16] = "bfloat16",
-    [PRECISION_INT8] = "int8",
-    [PRECISION_AUTO] = "auto",
+    [PRECISION_FLOAT32] = "float32", [PRECISION_BFLOAT16] = "bfloat16", [PRECISION_INT8] = "int8",
+    [PRECISION_FLOAT16] = "float16", [PRECISION_AUTO] = "auto",
 };
 
 const char *const fusion_names[FUSION_OFF + 1] = {[FUSION_ON] = "on", [FUSION_OFF] = "off"};
@@ -40,6 +39,25 @@ void backend_destroy(struct backend *be) {
     if (be) {
         be->fn->destroy(be);
     }
+}
+
+static float *row_of(const struct tensor *t, int row) {
+    assert(t->dtype == DTYPE_F32 && t->layout == LAYOUT_ROWS);
+    return (float *)t->data + row * t->stride;
+}
+enum status host_tensor_write(struct backend *be, const struct tensor *t, const float *rows,
+                              struct error *err) {
+    for (int r = 0; r < t->rows; r++, rows += t->cols) {
+        memcpy(row_of(t, r), rows, (size_t)t->cols * sizeof(*rows));
+    }
+    return STATUS_OK;
+}
+enum status host_tensor_read(struct backend *be, float *rows, const struct tensor *t,
+                             struct error *err) {
+    for (int r = 0; r < t->rows; r++, rows += t->cols) {
+        memcpy(rows, row_of(t, r), (size_t)t->cols * sizeof(*rows));
+    }
+    return STATUS_OK;
 }
 
 void layer_rest_default(struct lane *ln, const struct layer_buffers *b,

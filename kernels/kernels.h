@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { KERNELS_ABI = 2 }; // raised whenever these headers change meaning
+enum { KERNELS_ABI = 3 }; // raised whenever these headers change meaning
 typedef void program_fn(struct lane *ln, const void *arg);
 
 struct backend_fn {
@@ -35,9 +35,16 @@ struct backend_fn {
      * sqrt(head_dim) or more may be folded into the weights (linear_part.scale). */
     float (*query_scale)(const struct backend *be, int head_dim);
 
+    /* `exact`: in fp32, whatever the backend computes in: what weights that are exact give. */
     enum status (*tensor_create)(struct backend *be, struct tensor *out, enum row_axis axis,
-                                 int rows, int cols, struct error *err);
+                                 int rows, int cols, bool exact, struct error *err);
     void (*tensor_destroy)(struct backend *be, struct tensor *t); // takes a zeroed one
+    /* All of a tensor from or to host memory, dense [rows, cols], at once. For tests and tools,
+     * between passes. */
+    enum status (*tensor_write)(struct backend *be, const struct tensor *t, const float *rows,
+                                struct error *err);
+    enum status (*tensor_read)(struct backend *be, float *rows, const struct tensor *t,
+                               struct error *err);
     /* The makers of weights read host tensors during the call only, but for table_create(). They
      * may be called from several threads at once if backend.makes_in_parallel. The destroyers take
      * NULL. */

@@ -78,6 +78,7 @@ enum op_kind { OP_EMBED, OP_GEMM, OP_ATTENTION, OP_LAYERNORM, OP_HEAD, OP_WAIT, 
 extern const char *const op_kind_names[N_OP_KINDS];
 struct op_times {
     int64_t ns[N_OP_KINDS];
+    int64_t launches; // on a device that is sent its work; a graph is one
 };
 
 /* What layer_rest() works on. All of one axis: tokens, or one row a sequence when only the first

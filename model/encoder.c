@@ -39,8 +39,8 @@ static enum status create_buffers(struct encoder *e, struct layer_buffers *b, en
     } wanted[] = {
         {&b->x, hidden}, {&b->ctx, hidden}, {&b->y, hidden}, {&b->ffn, e->cfg->intermediate}};
     for (size_t i = 0; i < N_ITEMS(wanted); i++) {
-        const enum status s =
-            e->be->fn->tensor_create(e->be, wanted[i].tensor, axis, rows, wanted[i].cols, err);
+        const enum status s = e->be->fn->tensor_create(e->be, wanted[i].tensor, axis, rows,
+                                                       wanted[i].cols, false, err);
         if (s) {
             return s;
         }
@@ -63,9 +63,11 @@ static enum status create_all(struct encoder *e, struct error *err) {
     for (int i = 0; i < 2; i++) {
         s = s ? s
               : fn->tensor_create(e->be, &e->qkv[i], AXIS_TOKENS, l->max_rows, 3 * e->cfg->hidden,
-                                  err);
+                                  false, err);
     }
-    s = s ? s : fn->tensor_create(e->be, &e->logits, AXIS_SEQS, l->max_seqs, e->cfg->n_labels, err);
+    s = s ? s
+          : fn->tensor_create(e->be, &e->logits, AXIS_SEQS, l->max_seqs, e->cfg->n_labels, true,
+                              err);
     return s ? s : fn->reserve(e->be, &pass, err);
 }
 

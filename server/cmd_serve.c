@@ -144,11 +144,12 @@ int cmd_serve(const struct options *opt) {
     }
     log_stop();
     signals_stop(s.signals);
+    const bool was_lost = atomic_load(&s.context.metrics->device_lost); // a supervisor starts anew
     free(s.context.metrics);
     if (status) {
         fprintf(stderr, "berth: serve: %s\n", err.text);
     }
-    return status ? EXIT_FAULT : 0;
+    return status || was_lost ? EXIT_FAULT : 0;
 }
 
 static enum status check(const struct config *cfg, struct error *err) {

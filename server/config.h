@@ -6,11 +6,12 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "batching/policy.h"
-#include "kernels/backend.h"
+#include "kernels/plugin.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+enum device_loss { DEVICE_LOSS_EXIT, DEVICE_LOSS_STAY }; // what then becomes of the server
 struct config {
     struct {
         char host[64]; // address to listen on; default 127.0.0.1
@@ -43,10 +44,14 @@ struct config {
         bool auto_truncate;    // when a request does not say
     } model;
     struct {
-        char device[16]; // auto, cpu, reference
+        char device[16]; // auto, cpu, cuda, cuda:N, simt, reference
         int workers;     // 0: auto
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
+        enum gelu gelu;  // on a GPU
+        int graph_max_rows, pass_timeout_ms;
+        int64_t max_device_bytes; // 0: what there is
+        enum device_loss on_device_loss;
         enum precision precision;
         enum fusion fusion;
         bool pin;
@@ -103,6 +108,7 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
+void config_cap_rows(struct policy_config *p, int rows); // of every batch; 0: no cap
 /* How large a batch a reload may ask for, rows and inputs: room is made at start. */
 enum { RELOAD_GROWTH = 4 };
 void config_reserve(int *tokens, int *jobs, const struct config *c,

@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char *const devices[] = {"auto", "cpu", "reference"};
+static const char *const devices[] = {"auto",   "cpu",    "cuda",     "cuda:0", "cuda:1",
+                                      "cuda:2", "cuda:3", "cuda:4",   "cuda:5", "cuda:6",
+                                      "cuda:7", "simt",   "reference"};
+static const char *const device_losses[] = {"exit", "stay"};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off"};
 static_assert(LOG_OFF + 1 == N_ITEMS(log_levels), "names follow enum log_level");
 
@@ -82,7 +85,8 @@ const struct setting config_settings[] = {
          "Cut inputs that are too long when a request does not say; else they get 422."),
 
     NAMED(SETTING_CHOICE, "compute.device", compute.device, "auto", devices,
-          "What runs the model; auto takes the fastest there is; reference is slow, for checks."),
+          "What runs the model: cpu, cuda (every GPU), cuda:0 (that one), auto (GPUs, else the "
+          "CPU); reference and simt, where it was built, are slow, for checks."),
     INT("compute.workers", compute.workers, "0", 0, 256, "workers",
         "Batches computed at the same time; 0 with threads 0: what measures best at start."),
     INT("compute.threads", compute.threads, "0", 0, 256, "threads",
@@ -90,11 +94,23 @@ const struct setting config_settings[] = {
     STRING("compute.isa", compute.isa, "",
            "Instruction set, such as baseline or avx2; empty: the best this CPU has."),
     NAMED(SETTING_ENUM, "compute.precision", compute.precision, "float32", precision_names,
-          "What products are computed in; auto is bfloat16 where the CPU has AMX, else float32. "
+          "What products are computed in; auto is bfloat16 on GPUs and on CPUs with "
+          "AMX, else float32; float16 is for GPUs. "
           "Try int8 with `berth models check` first."),
     NAMED(SETTING_ENUM, "compute.fusion", compute.fusion, "on", fusion_names,
           "off: products, softmax, additions and the rest one by one, as servers do that take a "
           "model op by op; slow, for berth bench --experiment."),
+    NAMED(SETTING_ENUM, "compute.gelu", compute.gelu, "auto", gelu_names,
+          "GELU on a GPU: erf (exact) or tanh; auto: exact in float32, tanh in 16 bits, where "
+          "rounding hides the difference."),
+    INT("compute.graph_max_rows", compute.graph_max_rows, "4096", 0, 4096, "rows",
+        "Batches up to these are replayed as CUDA graphs, filled up to a bucket; 0: none."),
+    INT("compute.pass_timeout_ms", compute.pass_timeout_ms, "10000", 1, HOUR_MS, "ms",
+        "A pass on a GPU that takes longer will not end: the device counts as lost."),
+    INT64("compute.max_device_bytes", compute.max_device_bytes, "0", 0, INT64_C(1) << 40, "bytes",
+          "Device memory that each GPU's weights and batches may take; 0: what there is."),
+    NAMED(SETTING_ENUM, "compute.on_device_loss", compute.on_device_loss, "exit", device_losses,
+          "When a GPU is lost: exit, for a supervisor to start anew; stay, and answer 503."),
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),

@@ -19,8 +19,8 @@ struct probe {
     float *logits;          // [max_jobs, n_labels]
 };
 
-enum status device_create_backend(struct backend **out, const struct config *cfg, int n_lanes,
-                                  int first_core, struct error *err) {
+static enum status create_on_cpu(struct backend **out, const struct config *cfg, int n_lanes,
+                                 int first_core, struct error *err) {
     if (!strcmp(cfg->compute.device, "reference")) {
         return reference_backend_create(out, err);
     }
@@ -34,18 +34,44 @@ enum status device_create_backend(struct backend **out, const struct config *cfg
     const enum status s = cpu_backend_create(out, &opt, err);
     return s ? error_prefix(err, s, "settings of compute") : STATUS_OK;
 }
+enum status device_create_backend(struct backend **out, const struct config *cfg, int n_lanes,
+                                  int first_core, struct error *err) {
+    struct device_choice choice;
+    const enum status s = device_choose(&choice, cfg, err);
+    if (s) {
+        return s;
+    }
+    return choice.accelerator ? accelerator_create(out, cfg, &choice, 0, err)
+                              : create_on_cpu(out, cfg, n_lanes, first_core, err);
+}
+enum status device_create_loader(struct backend **out, const struct config *cfg,
+                                 const struct device_choice *choice, int index, struct error *err) {
+    return choice->accelerator ? accelerator_create(out, cfg, choice, index, err)
+                               : create_on_cpu(out, cfg, 1, -1, err);
+}
+
+/* Worker `index` of a plan: its backend, and the weights that are on its device. */
+static enum status create_worker_backend(struct backend **out, const struct model_weights **weights,
+                                         const struct device_plan *plan, int index,
+                                         struct split split, struct error *err) {
+    const bool pin = plan->cfg->compute.pin && cores_are_ours(split.n_workers * split.n_threads);
+    const int device = plan->choice.n > 1 ? index % plan->choice.n : 0;
+    *weights = &plan->weights[device];
+    return plan->choice.accelerator ? accelerator_create(out, plan->cfg, &plan->choice, device, err)
+                                    : create_on_cpu(out, plan->cfg, split.n_threads,
+                                                    pin ? index * split.n_threads : -1, err);
+}
 
 enum status device_open(struct device *out, const struct device_plan *plan, int index,
                         struct split split, struct error *err) {
     struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs, plan->max_seq_len,
                                     .slot = 0};
-    const bool pin = plan->cfg->compute.pin && cores_are_ours(split.n_workers * split.n_threads);
-    struct device d = {.be = NULL};
-    enum status s = device_create_backend(&d.be, plan->cfg, split.n_threads,
-                                          pin ? index * split.n_threads : -1, err);
-    s = s ? s : encoder_create(&d.encoder, d.be, plan->model, plan->weights, &limits, err);
+    const struct model_weights *weights = NULL;
+    struct device d = {.is_accelerated = plan->choice.accelerator != NULL};
+    enum status s = create_worker_backend(&d.be, &weights, plan, index, split, err);
+    s = s ? s : encoder_create(&d.encoder, d.be, plan->model, weights, &limits, err);
     limits.slot = 1;
-    s = s ? s : encoder_create(&d.urgent, d.be, plan->model, plan->weights, &limits, err);
+    s = s ? s : encoder_create(&d.urgent, d.be, plan->model, weights, &limits, err);
     if (s) {
         device_close(&d);
         return s;
@@ -110,9 +136,31 @@ enum status probe_run(struct probe *p, const struct device *d, const int *lens, 
                                thread_cpu_ns() - cpu_ns};
     return s;
 }
+/* On a GPU each size of batch has products that are chosen by time at the first pass, and a graph,
+ * made at the second. */
+static enum status warm_up_rows(struct probe *p, const struct device *d, int rows,
+                                struct error *err) {
+    int lens[64];
+    struct probe_pass unused;
+    enum status s = STATUS_OK;
+    const int each = rows / (int)N_ITEMS(lens), longest = p->max_seq_len;
+    const int len = min_int(each > 16 ? each : 16, longest);
+    const int n = min_int(rows / len > 0 ? rows / len : 1, (int)N_ITEMS(lens));
+    for (int i = 0; i < n; i++) {
+        lens[i] = len;
+    }
+    for (int i = 0; i < 2 && !s; i++) {
+        s = probe_run(p, d, lens, n, &unused, err);
+    }
+    return s;
+}
 enum status probe_warm_up(struct probe *p, const struct device *d, struct error *err) {
     static const int a_short[] = {8}, mixed[] = {16, 80, 32};
     struct probe_pass unused;
-    const enum status s = probe_run(p, d, a_short, 1, &unused, err);
-    return s ? s : probe_run(p, d, mixed, (int)N_ITEMS(mixed), &unused, err);
+    enum status s = probe_run(p, d, a_short, 1, &unused, err);
+    s = s ? s : probe_run(p, d, mixed, (int)N_ITEMS(mixed), &unused, err);
+    for (int rows = 16; rows <= p->limits.max_rows && d->is_accelerated && !s; rows *= 2) {
+        s = warm_up_rows(p, d, rows, err);
+    }
+    return s;
 }

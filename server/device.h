@@ -6,20 +6,26 @@
 #include "batching/cost.h"
 #include "batching/pack.h"
 #include "model/encoder.h"
+#include "server/accelerator.h"
 #include "server/config.h"
 
-/* By compute.device and compute.isa. first_core: of those that this process may use; -1: not
- * pinned. */
+/* By compute.device and compute.isa; of several GPUs the first. first_core: of those that this
+ * process may use; -1: not pinned. */
 MUST_CHECK enum status device_create_backend(struct backend **out, const struct config *cfg,
                                              int n_lanes, int first_core, struct error *err);
+/* The backend that makes the weights for the choice's device `index`; one lane, not pinned. */
+MUST_CHECK enum status device_create_loader(struct backend **out, const struct config *cfg,
+                                            const struct device_choice *choice, int index,
+                                            struct error *err);
 struct split {                // of the cores
     int n_workers, n_threads; // threads of each worker
 };
 struct device_plan { // what every device of an engine is made from; borrowed
     const struct config *cfg;
     const struct model_config *model;
-    const struct model_weights *weights;
-    const struct backend *loader; // that made the weights: of the devices' kind
+    struct device_choice choice;         // zeroed: the CPU
+    const struct model_weights *weights; // [max(1, choice.n)], one for each device
+    const struct backend *loader;        // that made the weights: of the devices' kind
     struct batch_limits batch;
     int max_seq_len;
     bool measure; // what the tuning cache does not know
@@ -28,6 +34,7 @@ struct device {
     struct backend *be;
     struct encoder *encoder;
     struct encoder *urgent; // for what interrupts a batch of the other
+    bool is_accelerated;    // a plugin's
 };
 /* Worker `index`'s. */
 MUST_CHECK enum status device_open(struct device *out, const struct device_plan *plan, int index,

@@ -23,8 +23,10 @@
 struct engine {
     struct tokenizer *tokenizer;
     struct model_config model;
-    struct backend *loader; // made the weights, runs nothing
-    struct model_weights weights;
+    struct device_choice choice;
+    int n_weights;                 // one for each device; 1 on a CPU
+    struct backend **loaders;      // [n_weights]: made the weights, run nothing
+    struct model_weights *weights; // [n_weights]
     struct batcher *batcher;
     struct device *devices;  // [info.n_workers], zeroed once a worker has them
     struct worker **workers; // [info.n_workers], NULL from the first that did not start
@@ -130,15 +132,23 @@ static void warn_of_precision(const struct config *cfg, const struct backend *be
 
 static enum status load_weights(struct engine *e, const struct config *cfg, struct error *err) {
     struct load_times times = {0};
-    enum status s = device_create_backend(&e->loader, cfg, 1, -1, err);
+    enum status s = device_choose(&e->choice, cfg, err);
     if (s) {
         return s;
     }
-    warn_of_precision(cfg, e->loader);
-    s = model_weights_load(&e->weights, e->loader, &e->model, cfg->model.dir, &times, err);
+    e->n_weights = e->choice.n > 1 ? e->choice.n : 1;
+    e->loaders = xcalloc((size_t)e->n_weights, sizeof(*e->loaders));
+    e->weights = xcalloc((size_t)e->n_weights, sizeof(*e->weights));
+    for (int i = 0; i < e->n_weights && !s; i++) {
+        s = device_create_loader(&e->loaders[i], cfg, &e->choice, i, err);
+        s = s ? s
+              : model_weights_load(&e->weights[i], e->loaders[i], &e->model, cfg->model.dir, &times,
+                                   err);
+    }
     if (s) {
         return s;
     }
+    warn_of_precision(cfg, e->loaders[0]);
     e->info.map_ms = times.map_ms, e->info.check_ms = times.check_ms;
     e->info.convert_ms = times.convert_ms;
     log_stage("map", times.map_ms);
@@ -164,8 +174,9 @@ static enum status plan_devices(struct engine *e, struct device_plan *plan,
     config_reserve(&batcher->reserve_tokens, &batcher->reserve_jobs, cfg, &e->info.policy);
     *plan = (struct device_plan){.cfg = cfg,
                                  .model = &e->model,
-                                 .weights = &e->weights,
-                                 .loader = e->loader,
+                                 .choice = e->choice,
+                                 .weights = e->weights,
+                                 .loader = e->loaders[0],
                                  .batch = batcher_limits(batcher),
                                  .max_seq_len = e->info.max_input_tokens,
                                  .measure = e->measure};
@@ -194,7 +205,8 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
     log_stage("tune", e->info.tune_ms);
     const int64_t warm_ns = time_now_ns();
     struct probe *probe = probe_create(plan);
-    for (int i = from == COST_SWEEP ? 1 : 0; i < n && !s; i++) {
+    const bool is_warm = from == COST_SWEEP && !plan->choice.accelerator;
+    for (int i = is_warm ? 1 : 0; i < n && !s; i++) {
         s = probe_warm_up(probe, &e->devices[i], err);
     }
     probe_destroy(probe);
@@ -202,7 +214,8 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
     log_stage("warm_up", e->info.warm_up_ms);
     return s;
 }
-static enum status start_workers(struct engine *e, struct metrics *metrics, struct error *err) {
+static enum status start_workers(struct engine *e, const struct config *cfg,
+                                 struct metrics *metrics, struct error *err) {
     enum status s = STATUS_OK;
     for (int i = 0; i < e->info.n_workers && !s; i++) {
         struct device *d = &e->devices[i];
@@ -213,7 +226,8 @@ static enum status start_workers(struct engine *e, struct metrics *metrics, stru
                                            .metrics = metrics,
                                            .n_outputs = e->model.n_labels,
                                            .n_layers = e->model.n_layers,
-                                           .index = i};
+                                           .index = i,
+                                           .on_device_loss = cfg->compute.on_device_loss};
         snprintf(e->backend_detail, sizeof(e->backend_detail), "%s", d->be->detail);
         e->info.backend = d->be->name, e->info.backend_detail = e->backend_detail; // a literal
         e->info.dtype = dtype_name(d->be->dtype);
@@ -223,6 +237,41 @@ static enum status start_workers(struct engine *e, struct metrics *metrics, stru
         }
     }
     return s;
+}
+static void close_devices(struct engine *e) { // those that no worker has taken over
+    for (int i = 0; e->devices && i < e->info.n_workers; i++) {
+        device_close(&e->devices[i]);
+    }
+    free(e->devices), free(e->workers);
+    e->devices = NULL, e->workers = NULL;
+}
+/* Half the rows of every batch: they are what device memory is for. */
+static void halve_batches(struct engine *e, struct device_plan *plan, struct batcher_config *b) {
+    struct policy_config *policy = &e->info.policy;
+    int most = 0;
+    for (int i = 0; i < policy->n_buckets; i++) {
+        const int rows = policy->buckets[i].max_batch_tokens;
+        most = rows > most ? rows : most;
+    }
+    e->info.rows_cap = most > 1 ? most / 2 : 1;
+    config_cap_rows(policy, e->info.rows_cap);
+    b->queues.policy = *policy;
+    b->reserve_tokens /= 2;
+    plan->batch = batcher_limits(b);
+}
+/* Where a device's memory is too small for the batches that were asked for, half of them may do. */
+static enum status open_fitting_devices(struct engine *e, struct device_plan *plan,
+                                        struct batcher_config *b, struct tuning *tuning,
+                                        struct error *err) {
+    enum status s = open_devices(e, plan, &b->cost, tuning, err);
+    if (s != STATUS_NO_MEMORY || !plan->choice.accelerator) {
+        return s;
+    }
+    log_event(LOG_WARN, "batches_halved", LOG_INT("rows_were", plan->batch.max_rows),
+              LOG_STR("reason", err->text));
+    close_devices(e);
+    halve_batches(e, plan, b);
+    return open_devices(e, plan, &b->cost, tuning, err);
 }
 static enum status open_workers(struct engine *e, const struct config *cfg, struct metrics *metrics,
                                 struct error *err) {
@@ -234,13 +283,13 @@ static enum status open_workers(struct engine *e, const struct config *cfg, stru
     }
     struct tuning *tuning = tuning_open(cfg->compute.tuning_cache);
     const struct cores_mask own = cores_mask_get(); // who runs a pass is pinned as lane 0
-    s = open_devices(e, &plan, &batcher.cost, tuning, err);
+    s = open_fitting_devices(e, &plan, &batcher, tuning, err);
     cores_mask_set(&own);
     tuning_close(tuning);
     metrics_give_back_memory();
     batcher.queues.n_workers = e->info.n_workers;
     s = s ? s : batcher_create(&e->batcher, &batcher, err);
-    return s ? s : start_workers(e, metrics, err);
+    return s ? s : start_workers(e, cfg, metrics, err);
 }
 
 static enum status open_all(struct engine **out, const struct config *cfg, struct metrics *metrics,
@@ -292,14 +341,14 @@ void engine_close(struct engine *e) {
     for (int i = 0; e->workers && i < e->info.n_workers; i++) {
         worker_join(e->workers[i]);
     }
-    for (int i = 0; e->devices && i < e->info.n_workers; i++) {
-        device_close(&e->devices[i]); // that no worker has taken over
-    }
-    free(e->workers);
-    free(e->devices);
+    close_devices(e);
     batcher_destroy(e->batcher);
-    model_weights_finish(&e->weights);
-    backend_destroy(e->loader);
+    for (int i = 0; i < e->n_weights; i++) {
+        model_weights_finish(&e->weights[i]);
+        backend_destroy(e->loaders[i]);
+    }
+    free(e->weights);
+    free(e->loaders);
     model_config_finish(&e->model);
     tokenizer_close(e->tokenizer);
     free(e);

@@ -64,6 +64,8 @@ static void write_server(struct json_writer *w, const struct metrics *m,
     const struct metric_row rows[] = {
         {"berth_ready", "gauge", "1 while requests are answered, 0 while loading or draining.",
          atomic_load(&m->ready)},
+        {"berth_device_lost", "gauge", "1 once a GPU gives no results any more.",
+         atomic_load(&m->device_lost)},
         {"berth_connections_open", "gauge", "Connections that are open now.",
          metric_value(&m->connections_open)},
         {"berth_connections_total", "counter", "Connections that were ever accepted.",
@@ -177,6 +179,9 @@ static void write_batches(struct json_writer *w, const struct metrics *m) {
          metric_value(&m->tokens)},
         {"berth_rows_total", "counter", "Rows that were computed, padding included.",
          metric_value(&m->rows)},
+        {"berth_device_launches_total", "counter",
+         "Kernels and graphs that passes sent to a GPU; a graph is one.",
+         metric_value(&m->launches)},
     };
     expose_rows(w, rows, N_ITEMS(rows));
     expose_family(w, "berth_op_seconds_total", "counter",

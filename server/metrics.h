@@ -58,6 +58,7 @@ struct metrics {                                              // zeroed is empty
     struct key_metrics keys[POLICY_MAX_KEYS];                           // by the key's index
     counter tokens, rows;                                               // real, computed
     counter op_ns[N_OP_KINDS];
+    counter launches; // sent to a device; a graph is one
     counter jobs_done, jobs_failed, jobs_cancelled, jobs_expired, tokens_truncated;
     counter items_failed; // inputs that were answered with an error in their place
     counter limited[N_LIMITS];
@@ -66,6 +67,7 @@ struct metrics {                                              // zeroed is empty
     counter connections_open, connections_total;
     counter slots_used;
     atomic_bool ready;
+    atomic_bool device_lost;
 };
 /* The bounds in force from now on. One thread at a time. */
 void metrics_set_buckets(struct metrics *m, const struct policy_config *p);

@@ -192,9 +192,13 @@ static int clamp_threads(int n) {
     return n < 1 ? 1 : n > SPLIT_MAX_THREADS ? SPLIT_MAX_THREADS : n;
 }
 /* What the settings decide without a measurement; n_workers 0: nothing. */
-static struct split decided(const struct config *cfg, int n_cores) {
+static struct split decided(const struct device_plan *plan, int n_cores) {
+    const struct config *cfg = plan->cfg;
     const int workers = cfg->compute.workers, threads = cfg->compute.threads;
     const bool is_reference = !strcmp(cfg->compute.device, "reference"); // has one lane
+    if (plan->choice.accelerator) { // a worker for each device, and no lanes
+        return (struct split){workers ? workers : plan->choice.n, 1};
+    }
     if (workers && threads) {
         return (struct split){workers, threads};
     }
@@ -212,7 +216,7 @@ enum status split_choose(struct split *out, const struct device_plan *plan, stru
     char key[TUNING_MAX_KEY + 1];
     double saved[2];
     const int n_cores = cores_available(), n = split_candidates(candidates, n_cores);
-    *out = decided(plan->cfg, n_cores);
+    *out = decided(plan, n_cores);
     if (out->n_workers) {
         return STATUS_OK;
     }

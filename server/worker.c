@@ -7,10 +7,12 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/log.h"
 #include "base/timing.h"
 
@@ -32,6 +34,8 @@ struct worker {
     struct op_profile profile; // of one pass
     int64_t inside_ns;         // what urgent batches took of the outer one's time
     int n_failed_in_row;
+    bool was_lost;
+    int64_t launches; // of the latest pass
     atomic_bool healthy;
 };
 
@@ -72,13 +76,29 @@ static void note_health(struct worker *w, const struct batch *b, enum status s,
         return;
     }
     w->n_failed_in_row++;
-    if (w->n_failed_in_row >= UNHEALTHY_AFTER) {
+    if (w->n_failed_in_row >= UNHEALTHY_AFTER || w->parts.be->is_lost) {
         atomic_store(&w->healthy, false);
     }
     log_event(LOG_ERROR, "pass_failed", LOG_INT("worker", w->parts.index),
               LOG_INT("batch", b->ride.batch_id), LOG_INT("jobs", b->n_jobs),
               LOG_INT("in_a_row", w->n_failed_in_row), LOG_STR("status", status_name(s)),
               LOG_STR("reason", err->text));
+}
+
+/* Nothing but a new process frees a lost device: the supervisor starts one when this one ends. It
+ * ends as after SIGTERM, so that whoever is served by another device still gets an answer. */
+static void note_loss(struct worker *w) {
+    if (!w->parts.be->is_lost || w->was_lost) {
+        return;
+    }
+    w->was_lost = true;
+    const bool ends = w->parts.on_device_loss == DEVICE_LOSS_EXIT;
+    atomic_store(&w->parts.metrics->device_lost, true);
+    log_event(LOG_ERROR, "device_lost", LOG_INT("worker", w->parts.index),
+              LOG_STR("then", ends ? "exit" : "stay"));
+    if (ends) {
+        kill(getpid(), SIGTERM);
+    }
 }
 
 size_t worker_profile_size(int n_layers) {
@@ -109,6 +129,7 @@ static void finish_batch(struct worker *w, struct seat *seat, enum status s, int
     struct batch *b = &seat->batch;
     const int n_good = batch_settle(b, s, seat->logits, p->n_outputs, infer_ns, done_ns);
     count_batch(p->metrics, b, own_ns);
+    add(&p->metrics->launches, w->launches);
     give_profile(w, seat);
     add(&p->metrics->jobs_done, n_good);
     add(&p->metrics->jobs_failed, b->n_jobs - n_good);
@@ -118,6 +139,7 @@ static void finish_batch(struct worker *w, struct seat *seat, enum status s, int
     }
     batcher_ran(p->batcher, p->index, b, s ? -1 : own_ns);
     batch_complete(b);
+    note_loss(w);
 }
 
 /* At a layer border of the outer batch: whatever is urgent runs first. */
@@ -133,6 +155,7 @@ static void run_urgent(void *arg, int layers_left, int n_layers) {
             encoder_forward(seat->encoder, seat->logits, &b->tokens, &times, &err);
         const int64_t done_ns = time_now_ns();
         memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
+        w->launches = times.launches;
         note_health(w, b, s, &err);
         finish_batch(w, seat, s, infer_ns, done_ns, done_ns - infer_ns);
         w->inside_ns += time_now_ns() - infer_ns;
@@ -156,6 +179,7 @@ static void run_batch(struct worker *w) {
     const enum status s = forward(w, &times, &err);
     const int64_t done_ns = time_now_ns();
     memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
+    w->launches = times.launches;
     note_health(w, b, s, &err);
     finish_batch(w, &w->outer, s, infer_ns, done_ns, done_ns - infer_ns - w->inside_ns);
 }

@@ -4,6 +4,7 @@
 #define BERTH_SERVER_WORKER_H
 #include "batching/batcher.h"
 #include "model/encoder.h"
+#include "server/config.h"
 #include "server/metrics.h"
 
 struct worker;
@@ -18,6 +19,7 @@ struct worker_parts {
     int n_outputs;
     int n_layers; // of the model, for profiles
     int index;
+    enum device_loss on_device_loss;
 };
 MUST_CHECK enum status worker_start(struct worker **out, const struct worker_parts *parts,
                                     struct error *err);
@@ -25,6 +27,7 @@ MUST_CHECK enum status worker_start(struct worker **out, const struct worker_par
  * and at last those of no layer. */
 size_t worker_profile_size(int n_layers);
 void worker_join(struct worker *w); // waits for the thread, frees what it owns; takes NULL
-/* False from the third failed pass in a row until one that works; the worker goes on meanwhile. */
+/* False from the third failed pass in a row until one that works, and for good once the device is
+ * lost; the worker goes on meanwhile. */
 bool worker_is_healthy(const struct worker *w);
 #endif

@@ -46,7 +46,7 @@ static float query_scale(const struct backend *be, int head_dim) {
 }
 
 static enum status tensor_create(struct backend *be, struct tensor *out, enum row_axis axis,
-                                 int rows, int cols, struct error *err) {
+                                 int rows, int cols, bool exact, struct error *err) {
     float *data = cpu_floats((size_t)rows * (size_t)cols + TENSOR_SLACK);
     if (!data) {
         return error_set(err, STATUS_NO_MEMORY, "no memory for %d x %d floats", rows, cols);
@@ -226,6 +226,8 @@ static const struct backend_fn functions = {
     .query_scale = query_scale,
     .tensor_create = tensor_create,
     .tensor_destroy = tensor_destroy,
+    .tensor_write = host_tensor_write,
+    .tensor_read = host_tensor_read,
     .linear_create = cpu_linear_create,
     .linear_destroy = cpu_linear_destroy,
     .norm_create = cpu_norm_create,

@@ -32,7 +32,7 @@ static float query_scale(const struct backend *be, int head_dim) {
 }
 
 static enum status tensor_create(struct backend *be, struct tensor *out, enum row_axis axis,
-                                 int rows, int cols, struct error *err) {
+                                 int rows, int cols, bool exact, struct error *err) {
     float *data = calloc((size_t)rows * (size_t)cols, sizeof(*data));
     if (!data) {
         return error_set(err, STATUS_NO_MEMORY, "no memory for %d x %d floats", rows, cols);
@@ -194,6 +194,8 @@ static const struct backend_fn functions = {
     .query_scale = query_scale,
     .tensor_create = tensor_create,
     .tensor_destroy = tensor_destroy,
+    .tensor_write = host_tensor_write,
+    .tensor_read = host_tensor_read,
     .linear_create = linear_create,
     .linear_destroy = linear_destroy,
     .norm_create = norm_create,

@@ -107,8 +107,10 @@ static void fill(struct tensor *t) {
 }
 static void make_tensors(struct op_run *r, int rows, int x_cols, int y_cols) {
     struct error err;
-    assert_int_equal(r->be->fn->tensor_create(r->be, &r->x, AXIS_TOKENS, rows, x_cols, &err), 0);
-    assert_int_equal(r->be->fn->tensor_create(r->be, &r->y, AXIS_TOKENS, rows, y_cols, &err), 0);
+    assert_int_equal(r->be->fn->tensor_create(r->be, &r->x, AXIS_TOKENS, rows, x_cols, false, &err),
+                     0);
+    assert_int_equal(r->be->fn->tensor_create(r->be, &r->y, AXIS_TOKENS, rows, y_cols, false, &err),
+                     0);
     fill(&r->x);
 }
 static void free_tensors(struct op_run *r) {

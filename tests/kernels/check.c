@@ -108,6 +108,15 @@ void check_case(const struct pair *p, const char *fmt, ...) {
     va_end(args);
 }
 
+void check_fail(const char *fmt, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    fail_msg("%s: %s (seed %llu)", case_name, text, (unsigned long long)seed);
+}
+
 static struct buf make_buf(enum row_axis axis, int rows, int cols) {
     const int stride = cols + (check_rand(0, 1) ? 3 : 0);
     struct buf b = {.floats = (size_t)rows * (size_t)stride + 2 * GUARD};

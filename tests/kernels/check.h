@@ -33,6 +33,9 @@ const struct kind *check_kinds(void);
 /* Names the case that a failure prints. */
 void check_case(const struct pair *p, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* Ends the test with the case's name and the seed. */
+void check_fail(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
 /* One matrix, twice. Rows stand apart by a few floats more than there are columns. */
 struct buf {
     struct tensor ref, dev;

@@ -1,11 +1,17 @@
-/* main.c - kernel tests; with --bench, their speed instead. */
-#include "tests/kernels/check.h"
+/* main.c - kernel tests; with --accelerator, those of a plugin's backend, and with
+ * --bench, their speed instead. */
+#include "tests/kernels/accelerator.h"
 #include <string.h>
+
+enum { SKIPPED = 77 }; // as meson has it
 
 int main(int argc, char **argv) {
     check_seed_init();
     if (argc > 1 && !strcmp(argv[1], "--bench")) {
         return bench();
+    }
+    if (argc > 1 && !strcmp(argv[1], "--accelerator")) {
+        return accelerator_find() ? test_accelerator_ops() + test_accelerator_passes() : SKIPPED;
     }
     return test_ops() + test_packing() + test_precisions() + test_layers() + test_edges() +
            test_lanes();

@@ -33,6 +33,7 @@ void net_host_init(struct net_host *h, const struct net_shape *shape) {
         h->down[i] = random_part(hidden, shape->intermediate);
     }
     h->head = random_part(shape->n_labels, hidden);
+    h->head.exact = true; // as models have it
 }
 void net_host_finish(struct net_host *h) {
     check_host_free(&h->words), check_host_free(&h->positions), check_host_free(&h->types);
@@ -97,16 +98,16 @@ void net_weights_finish(struct net_weights *w, struct backend *be, int n_layers)
 }
 
 static void make_tensor(struct backend *be, struct tensor *t, enum row_axis axis, int rows,
-                        int cols) {
+                        int cols, bool exact) {
     struct error err;
-    assert_int_equal(be->fn->tensor_create(be, t, axis, rows, cols, &err), STATUS_OK);
+    assert_int_equal(be->fn->tensor_create(be, t, axis, rows, cols, exact, &err), STATUS_OK);
 }
 static void make_buffers(struct backend *be, struct layer_buffers *b, const struct net_host *h,
                          enum row_axis axis, int rows) {
-    make_tensor(be, &b->x, axis, rows, h->hidden);
-    make_tensor(be, &b->ctx, axis, rows, h->hidden);
-    make_tensor(be, &b->y, axis, rows, h->hidden);
-    make_tensor(be, &b->ffn, axis, rows, h->shape.intermediate);
+    make_tensor(be, &b->x, axis, rows, h->hidden, false);
+    make_tensor(be, &b->ctx, axis, rows, h->hidden, false);
+    make_tensor(be, &b->y, axis, rows, h->hidden, false);
+    make_tensor(be, &b->ffn, axis, rows, h->shape.intermediate, false);
 }
 static void free_buffers(struct backend *be, struct layer_buffers *b) {
     be->fn->tensor_destroy(be, &b->x), be->fn->tensor_destroy(be, &b->ctx);
@@ -123,9 +124,9 @@ void net_init(struct net *n, struct backend *be, const struct net_host *h,
     n->be = be, n->host = h, n->w = w;
     make_buffers(be, &n->tokens, h, AXIS_TOKENS, max_rows);
     make_buffers(be, &n->firsts, h, AXIS_SEQS, max_seqs);
-    make_tensor(be, &n->qkv[0], AXIS_TOKENS, max_rows, 3 * h->hidden);
-    make_tensor(be, &n->qkv[1], AXIS_TOKENS, max_rows, 3 * h->hidden);
-    make_tensor(be, &n->logits, AXIS_SEQS, max_seqs, h->shape.n_labels);
+    make_tensor(be, &n->qkv[0], AXIS_TOKENS, max_rows, 3 * h->hidden, false);
+    make_tensor(be, &n->qkv[1], AXIS_TOKENS, max_rows, 3 * h->hidden, false);
+    make_tensor(be, &n->logits, AXIS_SEQS, max_seqs, h->shape.n_labels, true);
     assert_int_equal(be->fn->reserve(be, &limits, &err), STATUS_OK);
 }
 void net_finish(struct net *n) {

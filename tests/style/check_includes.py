@@ -43,7 +43,9 @@ LIBRARIES = {
     "x86intrin.h": ["kernels/cpu/*"],
     "cpuid.h": ["kernels/cpu/*"],
     "sanitizer/*": ["base/*", "tests/*"],
-    "dlfcn.h": ["tests/*"],
+    "dlfcn.h": ["kernels/plugin.c", "kernels/cuda/*", "tests/*"],
+    "cublas*.h": ["kernels/cuda/runtime.h"],
+    "cuda_*.h": ["kernels/cuda/runtime.h", "kernels/cuda/ptx.h"],
     "execinfo.h": ["tests/*"],
 }
 LIBC = set("""

@@ -15,8 +15,8 @@ import sys
 from source import line_of, list_files, read, without_comments
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-C_FILES = (".c", ".h", ".cu")
-MAX_LINES = {".c": 500, ".cu": 500, ".h": 120}
+C_FILES = (".c", ".h", ".cu", ".cuh")
+MAX_LINES = {".c": 500, ".cu": 500, ".cuh": 500, ".h": 120}
 LONGER_HEADERS = {
     "tests/unit/server/json_cases.h": 400,  # cases, a line each
     "tokenizer/unicode_delta.h": 400,  # a table that unicode_delta.py writes
@@ -30,6 +30,8 @@ IF_ZERO = re.compile(r"^[ \t]*#[ \t]*if[ \t]+0\b", re.M)
 UNFINISHED = re.compile(r"\b(" + "|".join(["TO" "DO", "FIX" "ME", "XX" "X"]) + r")\b")
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:" + "|".join(["wo" "rk", "fa" "rm", "ro" "ot", "ho" "me"]) + r")/")
 REGISTRY = re.compile(r"(?:py" r"pi|python" r"hosted|deb\.deb" r"ian|archive\.ubun" r"tu)\.(?:org|com)")
+DEVICE_HEADERS = ["kernels/cuda/ptx.h", "kernels/cuda/launch.h"]  # for nvcc alone
+CUDA_INCLUDE = "/usr/local/cuda/include"
 # Files that hold what others made, byte for byte.
 VERBATIM = ["LICENSE", "*/LICENSE.*", "tests/fuzz/corpus/*", "tests/golden/models/*", "tests/golden/*.txt", "*.safetensors",
             "*.csv", "*.png"]
@@ -148,13 +150,20 @@ def compile_alone(root, path, compiler):
     flags = ["-xc++", "-std=c++17"] if compiler == "c++" else ["-xc", "-std=c11", "-Wstrict-prototypes"]
     if fnmatch.fnmatchcase(path, "kernels/cpu/*") and os.uname().machine == "x86_64":
         flags += ["-mavx2", "-mfma"]
+    if fnmatch.fnmatchcase(path, "kernels/cuda/*"):
+        flags += ["-isystem", CUDA_INCLUDE]
     done = subprocess.run([compiler, *flags, "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-fsyntax-only",
                            "-I", root, "-"], input=f'#include "{path}"\n', capture_output=True, text=True)
     return "" if done.returncode == 0 else f"{path}:1: does not compile alone ({compiler}): {done.stderr.strip()}"
 
 
+def matches_any(path, patterns):
+    return any(fnmatch.fnmatchcase(path, p) for p in patterns)
+
+
 def headers_alone(root):
-    headers = [p for p in list_files(root) if p.endswith(".h")]
+    skipped = DEVICE_HEADERS if os.path.isdir(CUDA_INCLUDE) else ["kernels/cuda/*"]
+    headers = [p for p in list_files(root) if p.endswith(".h") and not matches_any(p, skipped)]
     jobs = [(root, p, "cc") for p in headers]
     jobs += [(root, p, "c++") for p in headers if re.fullmatch(r"kernels/\w+\.h", p)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

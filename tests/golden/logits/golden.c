@@ -4,6 +4,7 @@
 #include "tests/golden/logits/golden.h"
 
 #include "kernels/kernels.h"
+#include "kernels/plugin.h"
 #include "model/encoder.h"
 #include "model/json_file.h"
 
@@ -168,6 +169,19 @@ static double cosine(const float *a, const float *b, int n) {
     }
     return ab / sqrt(aa * bb);
 }
+static bool compare_directions(float *const got[N_MODES], const float *want, int n,
+                               const char *model_dir, const char *backend, enum dtype dtype) {
+    const double least = dtype == DTYPE_BF16 ? 0.9998 : 0.9999;
+    bool ok = true;
+    for (int m = 0; m < N_MODES; m++) {
+        const double golden = cosine(got[m], want, n), mates = cosine(got[m], got[ALONE], n);
+        const bool good = golden >= least && mates >= least;
+        printf("%s %s, %s: %s, cosine %.7f with the golden logits, %.7f with alone (%d logits)\n",
+               good ? "ok" : "FAILED", backend, model_dir, mode_names[m], golden, mates, n);
+        ok = ok && good;
+    }
+    return ok;
+}
 
 /* How far a precision may be from the golden logits; alone, packed and padded must be as one. */
 struct tolerance {
@@ -215,14 +229,35 @@ static void must_be_level(const char *isa) {
     }
     must(is_known, isa, "no such level");
 }
+static bool is_accelerated(const char *name) {
+    return !strncmp(name, "cuda-", 5) || !strncmp(name, "simt-", 5);
+}
+/* NULL, with the reason: there is no plugin, or no device for it. */
+static struct backend *make_accelerated(const char *name, struct error *err) {
+    const struct accelerator *a = NULL;
+    struct backend *be = NULL;
+    char plugin[16];
+    struct accelerator_options opt = {.graph_max_rows = 256,
+                                      .pass_timeout_ns = INT64_C(60000000000)};
+    snprintf(plugin, sizeof(plugin), "%.4s", name);
+    while (opt.precision < PRECISION_AUTO &&
+           strcmp(name + 5, precision_names[opt.precision]) != 0) {
+        opt.precision++;
+    }
+    return plugin_open(&a, plugin, err) || a->create(&be, &opt, err) ? NULL : be;
+}
+
 /* "reference"; "cpu-ISA-LANES", with "-PRECISION" or without; "separate-ISA-LANES", which is that
- * without fusion. The ISA `best` is the best of this machine. NULL, with the reason: this machine
- * has not the instructions. */
+ * without fusion; "cuda-PRECISION", "simt-PRECISION". The ISA `best` is the best of this machine.
+ * NULL, with the reason: it cannot run here. */
 static struct backend *make_backend(const char *name, struct error *err) {
     struct backend *be = NULL;
     if (!strcmp(name, "reference")) {
         must(!reference_backend_create(&be, err), name, err->text);
         return be;
+    }
+    if (is_accelerated(name)) {
+        return make_accelerated(name, err);
     }
     char kind[16], isa[32];
     int n_lanes = 0, used = 0;
@@ -270,7 +305,9 @@ bool golden_check(const struct golden *g, const char *backend, const char *model
         got[m] = xcalloc((size_t)n, sizeof(*got[m]));
         run_mode(got[m], e, g, (enum mode)m, &cfg);
     }
-    const bool ok = compare(got, want, n, model_dir, backend, &tolerances[be->dtype]);
+    const bool ok = is_accelerated(backend) && be->dtype != DTYPE_F32
+                        ? compare_directions(got, want, n, model_dir, backend, be->dtype)
+                        : compare(got, want, n, model_dir, backend, &tolerances[be->dtype]);
     for (int m = 0; m < N_MODES; m++) {
         free(got[m]);
     }

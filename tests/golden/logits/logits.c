@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <stdio.h>
 
+enum { SKIPPED = 77 }; // as meson has it
+
 int main(int argc, char **argv) {
     int failed = argc < 4;
     if (!failed && !golden_can_run(argv[1])) {
-        return 77;
+        return SKIPPED;
     }
     for (int i = 3; i < argc; i++) {
         char model[PATH_MAX], logits[PATH_MAX];

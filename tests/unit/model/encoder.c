@@ -81,7 +81,7 @@ static void plain_program(struct lane *ln, const void *arg) {
 }
 static void make(struct fixture *f, struct tensor *t, enum row_axis axis, int rows, int cols) {
     struct error err;
-    assert_int_equal(f->be->fn->tensor_create(f->be, t, axis, rows, cols, &err), STATUS_OK);
+    assert_int_equal(f->be->fn->tensor_create(f->be, t, axis, rows, cols, false, &err), STATUS_OK);
 }
 static void run_plain(struct fixture *f, const struct token_batch *batch, float *out,
                       float *hidden_out) {
@@ -277,8 +277,8 @@ static void refuses_more_positions_than_there_are(void **state) {
 static int tensors_left;
 static const struct backend_fn *real;
 static enum status tensor_create(struct backend *be, struct tensor *out, enum row_axis axis,
-                                 int rows, int cols, struct error *err) {
-    return tensors_left-- > 0 ? real->tensor_create(be, out, axis, rows, cols, err)
+                                 int rows, int cols, bool exact, struct error *err) {
+    return tensors_left-- > 0 ? real->tensor_create(be, out, axis, rows, cols, exact, err)
                               : error_set(err, STATUS_NO_MEMORY, "no memory");
 }
 static bool failing_end(struct backend *be, int slot, bool wait, enum status *status,

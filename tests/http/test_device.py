@@ -1,0 +1,148 @@
+"""What becomes of a server whose GPU is missing, too small, at fault or lost: with a plugin (fake_cuda.c) that is."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+import servers
+from conftest import model_dir
+from wire import eventually, get, post
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """Puts the fake where the server looks, and tells it its faults; arm() lets them begin."""
+    build = next(p for p in servers.binary().parents if (p / "build.ninja").exists())
+    shutil.copy(build / "tests" / "http" / "berth_cuda_fake.so", tmp_path / "berth_cuda.so")
+    monkeypatch.setenv("BERTH_PLUGIN_DIR", str(tmp_path))
+    armed = tmp_path / "armed"
+    monkeypatch.setenv("BERTH_FAKE_ARMED", str(armed))
+
+    def begin(faults=""):
+        monkeypatch.setenv("BERTH_FAKE_CUDA", faults)
+        return armed.touch
+
+    return begin
+
+
+def start(*options):
+    return servers.Berth(model_dir(), *options)
+
+
+def predict(server):
+    return server.ask(post("/predict", json.dumps({"inputs": "a b c"})))
+
+
+def refused(*options):
+    """What a start says that has to fail."""
+    done = subprocess.run([servers.binary(), "serve", model_dir(), "--port", "0", *options], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def info(server):
+    return server.ask(get("/info")).json()
+
+
+def event(server, name):
+    return next((e for e in server.events() if e["event"] == name), None)
+
+
+def test_no_plugin(tmp_path, monkeypatch):
+    monkeypatch.setenv("BERTH_PLUGIN_DIR", str(tmp_path))
+    assert "compute.device is cuda: there is no " in refused("--device", "cuda")
+    server = start("--device", "auto")
+    try:
+        why = event(server, "device")
+        assert why["used"] == "cpu" and "berth_cuda.so" in why["no_gpu_because"]
+        assert predict(server).status == 200
+    finally:
+        server.stop()
+
+
+def test_a_plugin_of_another_build(plugin):
+    plugin("abi=1")
+    assert "is of another build of Berth: it has ABI 1" in refused("--device", "cuda")
+
+
+def test_a_file_that_is_no_plugin(plugin, tmp_path):
+    plugin()
+    (tmp_path / "berth_cuda.so").write_text("nothing")
+    assert "does not load" in refused("--device", "cuda")
+
+
+def test_a_device_that_is_not_there(plugin):
+    plugin("devices=2")
+    assert "there is no device 2: 2 are there" in refused("--device", "cuda:2")
+
+
+@pytest.mark.parametrize("word", ["gpu", "cuda:", "cuda:x", "cuda:1x", "cuda1"])
+def test_words_that_are_no_device(word):
+    assert "compute.device" in refused("--device", word)
+
+
+@pytest.mark.parametrize("device, workers", [("auto", 3), ("cuda", 3), ("cuda:1", 1)])
+def test_a_worker_for_each_device(plugin, device, workers):
+    plugin("devices=3")
+    server = start("--device", device)
+    try:
+        ready = event(server, "ready")
+        assert ready["backend"] == "cuda" and ready["workers"] == workers
+        assert predict(server).status == 200
+        text = server.ask(get("/metrics")).body.decode()
+        assert server.value(text, "berth_device_launches_total") >= 1
+    finally:
+        server.stop()
+
+
+def test_too_little_memory_halves_the_batches_once(plugin):
+    plugin("rows=600")
+    server = start("--device", "cuda", "--max-batch-tokens", "256", "--reload-max-batch-tokens", "1000")
+    try:
+        assert event(server, "batches_halved")["rows_were"] == 1000
+        assert info(server)["max_batch_tokens"] == 128
+        assert predict(server).status == 200
+    finally:
+        server.stop()
+    assert "no room for 1000 rows" in refused("--device", "cuda", "--reload-max-batch-tokens", "2000")
+
+
+def test_a_fault_costs_its_batch_alone(plugin):
+    arm = plugin("fail=2")
+    server = start("--device", "cuda")
+    try:
+        arm()
+        answers = [predict(server) for _ in range(6)]
+        assert sorted(a.status for a in answers) == [200] * 3 + [503] * 3
+        bad = next(a for a in answers if a.status == 503)
+        assert int(bad.header("Retry-After")) >= 1
+        assert server.ask(get("/health")).status == 200
+    finally:
+        server.stop()
+
+
+def test_a_lost_device_ends_the_process(plugin):
+    arm = plugin("lost=1")
+    server = start("--device", "cuda")
+    arm()
+    answer = predict(server)
+    assert answer.status == 503 and answer.header("Retry-After")
+    assert server.process.wait(30) != 0
+    assert event(server, "device_lost")["then"] == "exit"
+
+
+def test_a_lost_device_may_stay(plugin):
+    arm = plugin("lost=1")
+    server = start("--device", "cuda", "--on-device-loss", "stay")
+    try:
+        arm()
+        assert predict(server).status == 503
+        assert eventually(lambda: server.ask(get("/health")).status == 503)
+        assert predict(server).status == 503
+        text = server.ask(get("/metrics")).body.decode()
+        assert server.value(text, "berth_device_lost") == 1
+    finally:
+        server.terminate()
+        server.process.wait(30)
