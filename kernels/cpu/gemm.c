@@ -19,7 +19,8 @@ enum {
 #define EACH_4(X) X(1) X(2) X(3) X(4)
 #define EACH_5(X) EACH_4(X) X(5)
 #define EACH_6(X) EACH_5(X) X(6)
-#define EACH_14(X) EACH_6(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+#define EACH_9(X) EACH_6(X) X(7) X(8) X(9)
+#define EACH_14(X) EACH_9(X) X(10) X(11) X(12) X(13) X(14)
 #define EACH_OF(mr) ISA_JOIN_EACH(mr)
 #define ISA_JOIN_EACH(mr) EACH_##mr
 #define EACH_ROWS(X) EACH_OF(MR)(X)
