@@ -258,7 +258,7 @@ def test_models_check_measures_what_truncation_leaves(tmp_path):
 
 
 @pytest.mark.parametrize("words, message", [
-    (("--precision", "int4"), '"int4", where one of float32, bfloat16, int8, auto is expected'),
+    (("--precision", "int4"), '"int4", where one of float32, bfloat16, int8, float16, auto is expected'),
     (("a text",), '"a text" is one word too many'),
     (("--min-agrement", "1"), "min-agreement"),
 ])
