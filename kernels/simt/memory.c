@@ -120,6 +120,18 @@ size_t memory_in_use(void) {
     return in_use;
 }
 
+void memory_allow(const void *data, bool yes) {
+    const uintptr_t at = (uintptr_t)data;
+    for (const struct block *b = n_open ? NULL : blocks; b; b = b->next) {
+        if (b->kind == MEMORY_DEVICE && at - (uintptr_t)b->data < b->bytes) {
+            if (find_key() >= 0) {
+                (void)pkey_set(key, yes ? 0 : PKEY_DISABLE_ACCESS);
+            } else {
+                (void)mprotect(b->pages, b->pages_bytes, yes ? PROT_READ | PROT_WRITE : PROT_NONE);
+            }
+        }
+    }
+}
 void memory_open(void) {
     if (n_open++ == 0) {
         allow_all(true);

@@ -135,13 +135,17 @@ static bool do_graph(const struct simt_graph *graph) {
     }
     return !op;
 }
-/* One piece of work; false: nobody can go on. */
-static bool step(void) {
+/* One piece of work; false: nobody can go on. Opens the memory before the first that needs all. */
+static bool step(bool *is_open) {
     struct simt_stream *s = pick();
     if (!s) {
         return false;
     }
     const struct op *op = s->ops.first;
+    if (!*is_open && (op->is_kernel || op->kind == OP_GRAPH)) {
+        memory_open();
+        *is_open = true;
+    }
     s->is_hung =
         (op->kind == OP_WORK && !do_work(op)) || (op->kind == OP_GRAPH && !do_graph(op->graph));
     if (op->kind == OP_RECORD) {
@@ -168,13 +172,12 @@ static bool is_over(const struct simt_event *event, const struct simt_stream *on
     return !s;
 }
 static bool work_until(const struct simt_event *event, const struct simt_stream *only) {
-    if (is_over(event, only)) {
-        return true; // without touching the memory's protection
+    bool is_open = false; // changing the memory's protection takes time
+    while (!is_over(event, only) && step(&is_open)) {
     }
-    memory_open();
-    while (!is_over(event, only) && step()) {
+    if (is_open) {
+        memory_close();
     }
-    memory_close();
     return is_over(event, only);
 }
 bool stream_drain(cudaStream_t until) {
