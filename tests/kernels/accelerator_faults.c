@@ -1,6 +1,7 @@
 /* accelerator_faults.c - the CUDA table on a simulated device with a fault, which the environment
  * plants when the plugin is loaded (kernels/simt/faults.h): so a process has one, and its name is
- * this program's argument. Faults of launches come at the 40th or so: a few passes are well. */
+ * this program's argument. Faults of launches come after some passes; the
+ * first has more launches than others, for it chooses algorithms. */
 #include "tests/kernels/accelerator.h"
 #include "tests/kernels/net.h"
 #include <stdio.h>
