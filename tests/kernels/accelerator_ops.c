@@ -290,7 +290,7 @@ static void check_head(const struct pair *p, const struct batch *b, int hidden, 
     struct matrix scratch = matrix_empty(p, AXIS_SEQS, n, hidden, false);
     struct matrix logits = matrix_empty(p, AXIS_SEQS, n, n_labels, true);
     float *out = xcalloc((size_t)n * (size_t)n_labels, sizeof(*out));
-    float *unused = xcalloc((size_t)n * (size_t)n_labels, sizeof(*unused));
+    float *unused = xcalloc((size_t)logits.dev.rows * (size_t)n_labels, sizeof(*unused));
     struct error err;
     const struct head_case ref = {x.ref, pooled.ref,     scratch.ref, logits.ref,
                                   mode,  {wd[0], wc[0]}, unused};
