@@ -31,8 +31,9 @@ static enum status check(const struct accelerator *a, const char *path, struct e
                       a->options_size == sizeof(struct accelerator_options);
     return fits ? STATUS_OK
                 : error_set(err, STATUS_INVALID,
-                            "%s is of another build of Berth: it has ABI %d, %d is needed", path,
-                            a->abi, (int)KERNELS_ABI);
+                            "%s is of another build of Berth: it has ABI %d, %d is needed, with "
+                            "structs of the same sizes",
+                            path, a->abi, (int)KERNELS_ABI);
 }
 static enum status open_at(const struct accelerator **out, const char *folder, const char *name,
                            struct error *err) {

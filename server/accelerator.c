@@ -3,33 +3,16 @@
  * own, nothing else will do, and the start ends with the reason. */
 #include "server/accelerator.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/timing.h"
 
-static const char cuda_prefix[] = "cuda:";
-
-/* N of "cuda:N"; -1: another word. */
+/* N of "cuda:N"; -1: every device. The table of settings has no other words with a colon. */
 static int device_number(const char *name) {
-    const size_t n = sizeof(cuda_prefix) - 1;
-    if (strncmp(name, cuda_prefix, n) || !isdigit((unsigned char)name[n]) || strlen(name) > n + 3) {
-        return -1;
-    }
-    char *end = NULL;
-    const long number = strtol(name + n, &end, 10);
-    return *end ? -1 : (int)number;
-}
-bool device_name_is_known(const char *name) {
-    static const char *const names[] = {"auto", "cpu", "cuda", "simt", "reference"};
-    for (size_t i = 0; i < N_ITEMS(names); i++) {
-        if (!strcmp(name, names[i])) {
-            return true;
-        }
-    }
-    return device_number(name) >= 0;
+    const char *colon = strchr(name, ':');
+    return colon ? (int)strtol(colon + 1, NULL, 10) : -1;
 }
 
 static enum status find_devices(struct device_choice *out, const char *plugin, int number,

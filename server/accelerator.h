@@ -13,8 +13,6 @@ struct device_choice {
  * STATUS_UNAVAILABLE where a GPU was asked for by name and there is none, with the reason. */
 MUST_CHECK enum status device_choose(struct device_choice *out, const struct config *cfg,
                                      struct error *err);
-/* Whether compute.device may say this: auto, cpu, cuda, cuda:N, simt, reference. */
-bool device_name_is_known(const char *name);
 /* A backend on the choice's device `index`, counted from 0; the accelerator is not NULL. */
 MUST_CHECK enum status accelerator_create(struct backend **out, const struct config *cfg,
                                           const struct device_choice *choice, int index,

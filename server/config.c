@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "server/accelerator.h"
 #include "server/config_table.h"
 #include "server/nearest.h"
 
@@ -78,12 +77,6 @@ static enum status check_exposure(const struct config *c, struct error *err) {
                      c->server.host);
 }
 enum status config_check(const struct config *c, struct error *err) {
-    if (!device_name_is_known(c->compute.device)) {
-        return error_set(err, STATUS_INVALID,
-                         "compute.device: %s, where one of auto, cpu, cuda, cuda:0 (or another "
-                         "number), simt, reference is expected",
-                         c->compute.device);
-    }
     const enum status exposed = check_exposure(c, err);
     if (exposed) {
         return exposed;

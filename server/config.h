@@ -11,9 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What becomes of the server when a device is lost. */
-enum device_loss { DEVICE_LOSS_EXIT, DEVICE_LOSS_STAY };
-
+enum device_loss { DEVICE_LOSS_EXIT, DEVICE_LOSS_STAY }; // what then becomes of the server
 struct config {
     struct {
         char host[64]; // address to listen on; default 127.0.0.1
@@ -109,6 +107,7 @@ MUST_CHECK enum status config_check(const struct config *c, struct error *err);
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
+void config_cap_rows(struct policy_config *p, int rows); // of every batch; 0: no cap
 /* How large a batch a reload may ask for, rows and inputs: room is made at start. */
 enum { RELOAD_GROWTH = 4 };
 void config_reserve(int *tokens, int *jobs, const struct config *c,

@@ -226,6 +226,12 @@ enum status config_policy(struct policy_config *out, const struct config *c, int
     }
     return s ? error_prefix(err, s, "batching.buckets") : STATUS_OK;
 }
+void config_cap_rows(struct policy_config *p, int rows) {
+    for (int i = 0; rows > 0 && i < p->n_buckets; i++) {
+        int *most = &p->buckets[i].max_batch_tokens;
+        *most = *most < rows ? *most : rows;
+    }
+}
 void config_reserve(int *tokens, int *jobs, const struct config *c,
                     const struct policy_config *at_start) {
     *tokens = *jobs = 0;

@@ -9,6 +9,9 @@
 #include <stddef.h>
 #include <string.h>
 
+static const char *const devices[] = {"auto",   "cpu",    "cuda",     "cuda:0", "cuda:1",
+                                      "cuda:2", "cuda:3", "cuda:4",   "cuda:5", "cuda:6",
+                                      "cuda:7", "simt",   "reference"};
 static const char *const device_losses[] = {"exit", "stay"};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off"};
 static_assert(LOG_OFF + 1 == N_ITEMS(log_levels), "names follow enum log_level");
@@ -81,9 +84,9 @@ const struct setting config_settings[] = {
     BOOL("model.auto_truncate", model.auto_truncate, "true",
          "Cut inputs that are too long when a request does not say; else they get 422."),
 
-    STRING("compute.device", compute.device, "auto",
-           "What runs the model: cpu, cuda (every GPU), cuda:N (that one), auto (GPUs, else the "
-           "CPU); reference and simt, where it was built, are slow, for checks."),
+    NAMED(SETTING_CHOICE, "compute.device", compute.device, "auto", devices,
+          "What runs the model: cpu, cuda (every GPU), cuda:0 (that one), auto (GPUs, else the "
+          "CPU); reference and simt, where it was built, are slow, for checks."),
     INT("compute.workers", compute.workers, "0", 0, 256, "workers",
         "Batches computed at the same time; 0 with threads 0: what measures best at start."),
     INT("compute.threads", compute.threads, "0", 0, 256, "threads",

@@ -66,7 +66,7 @@ enum status device_open(struct device *out, const struct device_plan *plan, int 
     struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs, plan->max_seq_len,
                                     .slot = 0};
     const struct model_weights *weights = NULL;
-    struct device d = {.be = NULL};
+    struct device d = {.is_accelerated = plan->choice.accelerator != NULL};
     enum status s = create_worker_backend(&d.be, &weights, plan, index, split, err);
     s = s ? s : encoder_create(&d.encoder, d.be, plan->model, weights, &limits, err);
     limits.slot = 1;
@@ -135,9 +135,31 @@ enum status probe_run(struct probe *p, const struct device *d, const int *lens, 
                                thread_cpu_ns() - cpu_ns};
     return s;
 }
+/* On a GPU each size of batch has products that are chosen by time at the first pass, and a graph,
+ * made at the second. */
+static enum status warm_up_rows(struct probe *p, const struct device *d, int rows,
+                                struct error *err) {
+    int lens[64];
+    struct probe_pass unused;
+    enum status s = STATUS_OK;
+    const int each = rows / (int)N_ITEMS(lens), longest = p->max_seq_len;
+    const int len = min_int(each > 16 ? each : 16, longest);
+    const int n = min_int(rows / len > 0 ? rows / len : 1, (int)N_ITEMS(lens));
+    for (int i = 0; i < n; i++) {
+        lens[i] = len;
+    }
+    for (int i = 0; i < 2 && !s; i++) {
+        s = probe_run(p, d, lens, n, &unused, err);
+    }
+    return s;
+}
 enum status probe_warm_up(struct probe *p, const struct device *d, struct error *err) {
     static const int a_short[] = {8}, mixed[] = {16, 80, 32};
     struct probe_pass unused;
-    const enum status s = probe_run(p, d, a_short, 1, &unused, err);
-    return s ? s : probe_run(p, d, mixed, (int)N_ITEMS(mixed), &unused, err);
+    enum status s = probe_run(p, d, a_short, 1, &unused, err);
+    s = s ? s : probe_run(p, d, mixed, (int)N_ITEMS(mixed), &unused, err);
+    for (int rows = 16; rows <= p->limits.max_rows && d->is_accelerated && !s; rows *= 2) {
+        s = warm_up_rows(p, d, rows, err);
+    }
+    return s;
 }

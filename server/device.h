@@ -34,6 +34,7 @@ struct device {
     struct backend *be;
     struct encoder *encoder;
     struct encoder *urgent; // for what interrupts a batch of the other
+    bool is_accelerated;    // a plugin's
 };
 /* Worker `index`'s. */
 MUST_CHECK enum status device_open(struct device *out, const struct device_plan *plan, int index,

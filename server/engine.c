@@ -205,7 +205,8 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
     log_stage("tune", e->info.tune_ms);
     const int64_t warm_ns = time_now_ns();
     struct probe *probe = probe_create(plan);
-    for (int i = from == COST_SWEEP ? 1 : 0; i < n && !s; i++) {
+    const bool is_warm = from == COST_SWEEP && !plan->choice.accelerator;
+    for (int i = is_warm ? 1 : 0; i < n && !s; i++) {
         s = probe_warm_up(probe, &e->devices[i], err);
     }
     probe_destroy(probe);
@@ -247,10 +248,13 @@ static void close_devices(struct engine *e) { // those that no worker has taken 
 /* Half the rows of every batch: they are what device memory is for. */
 static void halve_batches(struct engine *e, struct device_plan *plan, struct batcher_config *b) {
     struct policy_config *policy = &e->info.policy;
+    int most = 0;
     for (int i = 0; i < policy->n_buckets; i++) {
-        int *rows = &policy->buckets[i].max_batch_tokens;
-        *rows = *rows > 1 ? *rows / 2 : 1;
+        const int rows = policy->buckets[i].max_batch_tokens;
+        most = rows > most ? rows : most;
     }
+    e->info.rows_cap = most > 1 ? most / 2 : 1;
+    config_cap_rows(policy, e->info.rows_cap);
     b->queues.policy = *policy;
     b->reserve_tokens /= 2;
     plan->batch = batcher_limits(b);

@@ -61,6 +61,7 @@ static enum status configure(const struct live *l, struct engine *engine, const 
     if (s) {
         return s;
     }
+    config_cap_rows(&policy, engine_get_info(engine)->rows_cap);
     set_weights(&policy, keys);
     s = batcher_configure(engine_batcher(engine), &policy, err);
     if (!s) {

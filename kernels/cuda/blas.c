@@ -2,14 +2,19 @@
  * The library thinks in columns: our row-major y [rows, n] is its column-major [n, rows], so that
  * w is its A, transposed, x its B, and the bias goes along the rows of its D. A plan's descriptors
  * are made once for a shape and a bucket of rows; a pass sets the number of rows and the bias's
- * address in them, which allocates nothing. The algorithm is asked for at the bucket's size. */
+ * address in them, which allocates nothing. The algorithm is asked for at the bucket's size; of
+ * several that the library proposes the first pass of the size takes the fastest, by time, unless
+ * nothing may be chosen by timing. A start warms up every size, so that this happens before the
+ * server is ready. */
 #include "kernels/cuda/blas.h"
 
 #include "kernels/cuda/internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+enum { TIMED_RUNS = 3 };
 #ifdef BERTH_SIMT
 static const size_t WORKSPACE_BYTES = (size_t)64 << 10; // as much as its algorithms ask for
 #else
@@ -45,6 +50,11 @@ enum status blas_open(struct cuda_backend *cuda, struct error *err) {
     enum status s = blas_library_open(err);
     s = s ? s : check(cuda, blas_fn()->create(&b->handle), "cublasLtCreate", err);
     s = s ? s : arena_take(cuda, &b->workspace, WORKSPACE_BYTES, err);
+    s = s ? s
+          : cuda_check(cuda, cudaEventCreateWithFlags(&b->begin, cudaEventDefault), "an event",
+                       err);
+    s = s ? s
+          : cuda_check(cuda, cudaEventCreateWithFlags(&b->end, cudaEventDefault), "an event", err);
     b->workspace_bytes = WORKSPACE_BYTES;
     b->plans = xcalloc(BLAS_MAX_PLANS, sizeof(*b->plans));
     return s;
@@ -69,6 +79,12 @@ void blas_close(struct cuda_backend *cuda) {
         free_plan(&b->plans[i]);
     }
     free(b->plans);
+    cudaEvent_t const events[] = {b->begin, b->end};
+    for (size_t i = 0; i < N_ITEMS(events); i++) {
+        if (events[i]) {
+            (void)cudaEventDestroy(events[i]);
+        }
+    }
     if (b->handle) {
         (void)blas_fn()->destroy(b->handle);
     }
@@ -132,13 +148,27 @@ static enum status make_layouts(struct cuda_backend *cuda, struct blas_plan *p, 
     }
     return s;
 }
-static enum status ask_for_algorithm(struct cuda_backend *cuda, struct blas_plan *p,
-                                     struct error *err) {
+static enum status set_rows(struct cuda_backend *cuda, const struct blas_plan *p, int n,
+                            struct error *err) {
+    cublasLtMatrixLayout_t const layouts[] = {p->x, p->y, p->residual};
+    const uint64_t rows = (uint64_t)n;
+    enum status s = STATUS_OK;
+    for (size_t i = 0; i < N_ITEMS(layouts) && !s; i++) {
+        s = check(
+            cuda,
+            blas_fn()->layout_set(layouts[i], CUBLASLT_MATRIX_LAYOUT_COLS, &rows, sizeof(rows)),
+            "cublasLtMatrixLayoutSetAttribute", err);
+    }
+    return s;
+}
+
+/* The library's proposals for the plan, its favourite first. */
+static enum status propose(struct cuda_backend *cuda, const struct blas_plan *p,
+                           cublasLtMatmulHeuristicResult_t *found, int *n_found,
+                           struct error *err) {
     const struct blas_functions *fn = blas_fn();
     const size_t bytes = cuda->blas.workspace_bytes;
     cublasLtMatmulPreference_t preference = NULL;
-    cublasLtMatmulHeuristicResult_t found;
-    int n_found = 0;
     enum status s =
         check(cuda, fn->preference_create(&preference), "cublasLtMatmulPreferenceCreate", err);
     s = s ? s
@@ -149,17 +179,67 @@ static enum status ask_for_algorithm(struct cuda_backend *cuda, struct blas_plan
     s = s ? s
           : check(cuda,
                   fn->heuristic(cuda->blas.handle, p->product, p->w, p->x, p->residual, p->y,
-                                preference, 1, &found, &n_found),
+                                preference, BLAS_MAX_CANDIDATES, found, n_found),
                   "cublasLtMatmulAlgoGetHeuristic", err);
     if (preference) {
         (void)fn->preference_destroy(preference);
     }
-    if (!s && n_found == 0) {
+    if (!s && *n_found == 0) {
         s = error_set(err, STATUS_BACKEND, "cuBLASLt has no product for %d x %d x %d, %s",
                       p->key.rows, p->key.n, p->key.k, dtype_name(cuda->base.dtype));
     }
-    p->algorithm = found.algo;
     return s;
+}
+static enum status multiply(struct cuda_backend *cuda, const struct blas_plan *plan,
+                            const struct blas_product *p, const cublasLtMatmulAlgo_t *algorithm,
+                            struct error *err) {
+    const float one = 1, beta = p->residual ? 1 : 0;
+    const void *c = p->residual ? p->residual->data : p->y->data; // beta 0: not read
+    return check(cuda,
+                 blas_fn()->matmul(cuda->blas.handle, plan->product, &one, p->w->data, plan->w,
+                                   p->x->data, plan->x, &beta, c, plan->residual, p->y->data,
+                                   plan->y, algorithm, cuda->blas.workspace,
+                                   cuda->blas.workspace_bytes, cuda->compute),
+                 "cublasLtMatmul", err);
+}
+/* Milliseconds of a few runs, after one that warms up; a proposal that fails takes for ever. */
+static float time_algorithm(struct cuda_backend *cuda, const struct blas_plan *plan,
+                            const struct blas_product *p, const cublasLtMatmulAlgo_t *algorithm) {
+    const struct blas *b = &cuda->blas;
+    struct error unused;
+    float ms = INFINITY;
+    enum status s = multiply(cuda, plan, p, algorithm, &unused);
+    s = s ? s : cuda_check(cuda, cudaEventRecord(b->begin, cuda->compute), "timing", &unused);
+    for (int i = 0; i < TIMED_RUNS && !s; i++) {
+        s = multiply(cuda, plan, p, algorithm, &unused);
+    }
+    s = s ? s : cuda_check(cuda, cudaEventRecord(b->end, cuda->compute), "timing", &unused);
+    s = s ? s : cuda_check(cuda, cudaEventSynchronize(b->end), "timing", &unused);
+    s = s ? s : cuda_check(cuda, cudaEventElapsedTime(&ms, b->begin, b->end), "timing", &unused);
+    return s ? INFINITY : ms;
+}
+/* Timed where it harms nothing: not into a graph, and not where y is added to what it was. */
+static bool may_be_timed(const struct cuda_backend *cuda, const struct blas_product *p) {
+    return !cuda->opt.deterministic && !cuda->is_capturing && !cuda->base.is_lost &&
+           (!p->residual || p->residual->data != p->y->data);
+}
+static enum status choose_algorithm(struct cuda_backend *cuda, struct blas_plan *plan,
+                                    const struct blas_product *p, struct error *err) {
+    cublasLtMatmulHeuristicResult_t found[BLAS_MAX_CANDIDATES];
+    int n_found = 0, best = 0;
+    const enum status s = propose(cuda, plan, found, &n_found, err);
+    if (s) {
+        return s;
+    }
+    float least = INFINITY;
+    for (int i = 0; i < n_found && n_found > 1 && may_be_timed(cuda, p); i++) {
+        const float ms = time_algorithm(cuda, plan, p, &found[i].algo);
+        if (ms < least) {
+            least = ms, best = i;
+        }
+    }
+    plan->algorithm = found[best].algo;
+    return STATUS_OK;
 }
 
 static enum status make_plan(struct cuda_backend *cuda, struct blas_plan *p,
@@ -170,7 +250,8 @@ static enum status make_plan(struct cuda_backend *cuda, struct blas_plan *p,
     s = s ? s
           : set(cuda, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product->bias, sizeof(product->bias),
                 err);
-    return s ? s : ask_for_algorithm(cuda, p, err);
+    s = s ? s : set_rows(cuda, p, product->rows, err);
+    return s ? s : choose_algorithm(cuda, p, product, err);
 }
 static enum status find_plan(struct cuda_backend *cuda, struct blas_plan **out,
                              const struct blas_product *product, struct error *err) {
@@ -199,28 +280,10 @@ static enum status find_plan(struct cuda_backend *cuda, struct blas_plan **out,
     return STATUS_OK;
 }
 
-static enum status set_rows(struct cuda_backend *cuda, cublasLtMatrixLayout_t layout, uint64_t rows,
-                            struct error *err) {
-    return check(cuda,
-                 blas_fn()->layout_set(layout, CUBLASLT_MATRIX_LAYOUT_COLS, &rows, sizeof(rows)),
-                 "cublasLtMatrixLayoutSetAttribute", err);
-}
 enum status blas_run(struct cuda_backend *cuda, const struct blas_product *p, struct error *err) {
-    const float one = 1, beta = p->residual ? 1 : 0;
     struct blas_plan *plan = NULL;
     enum status s = find_plan(cuda, &plan, p, err);
     s = s ? s : set(cuda, plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof(p->bias), err);
-    s = s ? s : set_rows(cuda, plan->x, (uint64_t)p->rows, err);
-    s = s ? s : set_rows(cuda, plan->y, (uint64_t)p->rows, err);
-    s = s ? s : set_rows(cuda, plan->residual, (uint64_t)p->rows, err);
-    if (s) {
-        return s;
-    }
-    const void *c = p->residual ? p->residual->data : p->y->data; // beta 0: not read
-    return check(cuda,
-                 blas_fn()->matmul(cuda->blas.handle, plan->product, &one, p->w->data, plan->w,
-                                   p->x->data, plan->x, &beta, c, plan->residual, p->y->data,
-                                   plan->y, &plan->algorithm, cuda->blas.workspace,
-                                   cuda->blas.workspace_bytes, cuda->compute),
-                 "cublasLtMatmul", err);
+    s = s ? s : set_rows(cuda, plan, p->rows, err);
+    return s ? s : multiply(cuda, plan, p, &plan->algorithm, err);
 }

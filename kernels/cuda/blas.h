@@ -18,6 +18,7 @@ struct blas {
     cublasLtHandle_t handle;
     void *workspace;
     size_t workspace_bytes;
+    cudaEvent_t begin, end;  // around an algorithm that is timed
     struct blas_plan *plans; // [BLAS_MAX_PLANS]
     int n_plans;
 };

@@ -35,6 +35,7 @@ struct cuda_backend {
     struct slot slots[CUDA_SLOTS], *now; // now: whose program is being recorded
     struct plan plans[CUDA_MAX_PLANS];
     int64_t n_played;
+    bool is_capturing;
     char *staging[2]; // pinned, for weights
     cudaEvent_t staged[2];
     int stage;

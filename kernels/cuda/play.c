@@ -156,7 +156,9 @@ static enum status capture(struct cuda_backend *cuda, struct slot *slot, struct 
     if (s) {
         return s;
     }
+    cuda->is_capturing = true;
     const enum status launched = launch_all(cuda, slot, false, err);
+    cuda->is_capturing = false;
     struct error ending;
     s = cuda_check(cuda, cudaStreamEndCapture(cuda->compute, &graph), "cudaStreamEndCapture",
                    launched ? &ending : err);
