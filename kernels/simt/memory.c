@@ -19,11 +19,18 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
 #endif
 
-enum { PAGE_BYTES = 4096, ALIGN = 256, MARK = 0x5a, NANS = 0xff, KEY_UNKNOWN = -2 };
+enum {
+    PAGE_BYTES = 4096,
+    GUARD_BYTES = 1 << 20,
+    ALIGN = 256,
+    MARK = 0x5a,
+    NANS = 0xff,
+    KEY_UNKNOWN = -2
+};
 
 struct block {
     enum memory_kind kind;
-    char *pages, *data; // the pages without the two that guard
+    char *pages, *data; // the pages without those that guard
     size_t pages_bytes, bytes;
     struct block *next;
 };
@@ -65,13 +72,13 @@ static void allow_all(bool yes) {
 
 void *memory_take(enum memory_kind kind, size_t bytes) {
     const size_t pages_bytes = up_to(bytes, PAGE_BYTES);
-    char *all = mmap(NULL, pages_bytes + 2 * PAGE_BYTES, PROT_NONE,
+    char *all = mmap(NULL, pages_bytes + 2 * GUARD_BYTES, PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) {
         return NULL;
     }
     struct block *b = xcalloc(1, sizeof(*b));
-    *b = (struct block){kind, all + PAGE_BYTES, NULL, pages_bytes, bytes, blocks};
+    *b = (struct block){kind, all + GUARD_BYTES, NULL, pages_bytes, bytes, blocks};
     b->data = b->pages + pages_bytes - up_to(bytes, ALIGN);
     blocks = b;
     (void)mprotect(b->pages, pages_bytes, PROT_READ | PROT_WRITE);
@@ -94,7 +101,7 @@ bool memory_give(enum memory_kind kind, void *data) {
     *at = b->next;
     in_use -= kind == MEMORY_DEVICE ? b->bytes : 0;
     ASAN_UNPOISON_MEMORY_REGION(b->data + b->bytes, rest_of(b));
-    munmap(b->pages - PAGE_BYTES, b->pages_bytes + 2 * PAGE_BYTES);
+    munmap(b->pages - GUARD_BYTES, b->pages_bytes + 2 * GUARD_BYTES);
     free(b);
     return true;
 }

@@ -287,11 +287,11 @@ static void check_head(const struct pair *p, const struct batch *b, int hidden, 
     make_linear(p, wc, n_labels, hidden, 1, true);
     const int n = b->b.n_seqs;
     struct matrix x = matrix_random(p, AXIS_TOKENS, b->b.n_rows, hidden);
-    struct matrix pooled = matrix_empty(p, AXIS_SEQS, limits.max_seqs, hidden, false);
-    struct matrix scratch = matrix_empty(p, AXIS_SEQS, limits.max_seqs, hidden, false);
-    struct matrix logits = matrix_empty(p, AXIS_SEQS, limits.max_seqs, n_labels, true);
-    float *out = xcalloc((size_t)limits.max_seqs * (size_t)n_labels, sizeof(*out));
-    float *unused = xcalloc((size_t)limits.max_seqs * (size_t)n_labels, sizeof(*unused));
+    struct matrix pooled = matrix_empty(p, AXIS_SEQS, n, hidden, false);
+    struct matrix scratch = matrix_empty(p, AXIS_SEQS, n, hidden, false);
+    struct matrix logits = matrix_empty(p, AXIS_SEQS, n, n_labels, true);
+    float *out = xcalloc((size_t)n * (size_t)n_labels, sizeof(*out));
+    float *unused = xcalloc((size_t)logits.dev.rows * (size_t)n_labels, sizeof(*unused));
     struct error err;
     const struct head_case ref = {x.ref, pooled.ref,     scratch.ref, logits.ref,
                                   mode,  {wd[0], wc[0]}, unused};
