@@ -22,7 +22,9 @@ struct accelerator_options {
     int device; // 0 <= device < count
     enum precision precision;
     enum gelu gelu;
-    int graph_max_rows;      // batches up to these are replayed as graphs; 0: none
+    /* Batches up to these rows are filled up to a bucket, within the limits of reserve(), and
+     * replayed as graphs; tensors have to hold what those limits say. 0: none. */
+    int graph_max_rows;
     int64_t pass_timeout_ns; // then the device counts as lost
     int64_t max_bytes;       // of device memory; 0: what there is
     bool deterministic;      // no algorithm is chosen by timing

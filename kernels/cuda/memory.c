@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef BERTH_SIMT
+static const size_t BLOCK_BYTES = 1; // each tensor on its own: whatever passes its end is found
+#else
 static const size_t BLOCK_BYTES = (size_t)64 << 20;
+#endif
 
 static size_t aligned(size_t bytes) {
     return (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN;

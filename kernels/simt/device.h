@@ -6,10 +6,8 @@
 #include "kernels/simt/simt.h"
 #include "kernels/simt/words.h"
 #include <math.h>
-#include <new>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 
 #define __global__
 #define __device__

@@ -15,6 +15,8 @@ size_t memory_in_use(void); // of the device's
 /* Between open and close device memory can be touched. They nest. */
 void memory_open(void);
 void memory_close(void);
+/* The same for the one block where `data` lies: what a copy needs. Other memory: nothing. */
+void memory_allow(const void *data, bool yes);
 /* The first block past whose end something was written, NULL: none; open only. */
 const void *memory_overrun(size_t *bytes);
 #endif

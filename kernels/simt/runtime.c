@@ -112,7 +112,9 @@ struct copy_call {
 };
 static cudaError_t do_copy(const void *arguments) {
     const struct copy_call *c = arguments;
+    memory_allow(c->to, true), memory_allow(c->from, true);
     memmove(c->to, c->from, c->bytes);
+    memory_allow(c->to, false), memory_allow(c->from, false);
     return cudaSuccess;
 }
 static bool is_host(const void *data, size_t bytes, bool pinned) {
@@ -149,7 +151,9 @@ struct set_call {
 };
 static cudaError_t do_set(const void *arguments) {
     const struct set_call *c = arguments;
+    memory_allow(c->to, true);
     memset(c->to, c->value, c->bytes);
+    memory_allow(c->to, false);
     return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {

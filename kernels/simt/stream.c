@@ -135,13 +135,17 @@ static bool do_graph(const struct simt_graph *graph) {
     }
     return !op;
 }
-/* One piece of work; false: nobody can go on. */
-static bool step(void) {
+/* One piece of work; false: nobody can go on. Opens the memory before the first that needs all. */
+static bool step(bool *is_open) {
     struct simt_stream *s = pick();
     if (!s) {
         return false;
     }
     const struct op *op = s->ops.first;
+    if (!*is_open && (op->is_kernel || op->kind == OP_GRAPH)) {
+        memory_open();
+        *is_open = true;
+    }
     s->is_hung =
         (op->kind == OP_WORK && !do_work(op)) || (op->kind == OP_GRAPH && !do_graph(op->graph));
     if (op->kind == OP_RECORD) {
@@ -153,18 +157,31 @@ static bool step(void) {
     }
     return true;
 }
+static bool event_is_over(const struct simt_event *event) {
+    return event->n_done >= event->n_recorded;
+}
+/* Until this one event, or this one stream, or everything, is over. */
+static bool is_over(const struct simt_event *event, const struct simt_stream *only) {
+    if (event || only) {
+        return event ? event_is_over(event) : !only->ops.first;
+    }
+    const struct simt_stream *s = streams;
+    while (s && !s->ops.first) {
+        s = s->next;
+    }
+    return !s;
+}
+static bool work_until(const struct simt_event *event, const struct simt_stream *only) {
+    bool is_open = false; // changing the memory's protection takes time
+    while (!is_over(event, only) && step(&is_open)) {
+    }
+    if (is_open) {
+        memory_close();
+    }
+    return is_over(event, only);
+}
 bool stream_drain(cudaStream_t until) {
-    bool go_on = true;
-    memory_open();
-    while (go_on && (!until || named(until)->ops.first)) {
-        go_on = step();
-    }
-    memory_close();
-    bool is_empty = true;
-    for (const struct simt_stream *s = streams; s && !until; s = s->next) {
-        is_empty = is_empty && !s->ops.first;
-    }
-    return until ? !named(until)->ops.first : is_empty;
+    return work_until(NULL, until);
 }
 
 cudaError_t stream_capture_begin(cudaStream_t stream) {
@@ -285,30 +302,21 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     const struct op op = {.kind = OP_WAIT, .event = event, .number = event->n_recorded};
     return device_leave(e ? e : flags ? cudaErrorInvalidValue : put_other(named(stream), &op));
 }
+/* One question in four finds that nothing has happened. */
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-    cudaError_t e = device_enter();
-    if (!e) {
-        memory_open();
-        for (uint64_t n = device_random() % 8; n > 0 && event->n_done < event->n_recorded; n--) {
-            (void)step();
-        }
-        memory_close();
-        (void)device_leave(cudaSuccess);
-        e = device_enter();
+    const cudaError_t e = device_enter();
+    if (!e && device_random() % 4) {
+        (void)work_until(event, NULL);
     }
-    const bool is_over = event->n_done >= event->n_recorded;
-    return device_leave(e ? e : is_over ? cudaSuccess : cudaErrorNotReady);
+    const bool is_done = event_is_over(event);
+    (void)device_leave(e);
+    const cudaError_t after = device_enter(); // the work may have broken the device
+    return device_leave(after ? after : is_done ? cudaSuccess : cudaErrorNotReady);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     cudaError_t e = device_enter();
     e = e ? e : stream_unsafe_call();
-    bool go_on = !e;
-    memory_open();
-    while (go_on && event->n_done < event->n_recorded) {
-        go_on = step();
-    }
-    memory_close();
-    if (!e && event->n_done < event->n_recorded) {
+    if (!e && !work_until(event, NULL)) {
         e = cudaErrorLaunchTimeout;
     }
     (void)device_leave(e);

@@ -8,6 +8,8 @@
 const enum precision accelerator_precisions[3] = {PRECISION_FLOAT32, PRECISION_FLOAT16,
                                                   PRECISION_BFLOAT16};
 
+enum { SEQS_A_BUCKET = 64 };
+
 static const char *name_of_plugin(void) {
     const char *name = getenv("BERTH_ACCELERATOR");
     return name ? name : "simt";
@@ -49,6 +51,9 @@ double accelerator_rounding(const struct backend *be) {
 
 struct matrix matrix_empty(const struct pair *p, enum row_axis axis, int rows, int cols,
                            bool exact) {
+    if (axis == AXIS_SEQS) { // a graph computes its bucket's rows
+        rows = (rows + SEQS_A_BUCKET - 1) / SEQS_A_BUCKET * SEQS_A_BUCKET;
+    }
     struct matrix m = {.host = xcalloc((size_t)rows * (size_t)cols, sizeof(float))};
     struct error err;
     m.ref = (struct tensor){m.host, DTYPE_F32, LAYOUT_ROWS, axis, rows, cols, cols};

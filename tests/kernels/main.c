@@ -13,6 +13,9 @@ int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "--accelerator")) {
         return accelerator_find() ? test_accelerator_ops() + test_accelerator_passes() : SKIPPED;
     }
+    if (argc > 2 && !strcmp(argv[1], "--accelerator-fault")) {
+        return test_accelerator_fault(argv[2]);
+    }
     return test_ops() + test_packing() + test_precisions() + test_layers() + test_edges() +
            test_lanes();
 }

@@ -42,11 +42,13 @@ LIBRARIES = {
     "immintrin.h": ["kernels/cpu/*"],
     "x86intrin.h": ["kernels/cpu/*"],
     "cpuid.h": ["kernels/cpu/*"],
-    "sanitizer/*": ["base/*", "tests/*"],
+    "sanitizer/*": ["base/*", "kernels/simt/*", "tests/*"],
     "dlfcn.h": ["kernels/plugin.c", "kernels/cuda/*", "tests/*"],
     "cublas*.h": ["kernels/cuda/runtime.h"],
     "cuda_*.h": ["kernels/cuda/runtime.h", "kernels/cuda/ptx.h"],
     "execinfo.h": ["tests/*"],
+    "tuple": ["kernels/simt/device.h"],
+    "type_traits": ["kernels/simt/device.h"],
 }
 LIBC = set("""
 arpa/inet.h assert.h ctype.h dirent.h errno.h fcntl.h fenv.h float.h getopt.h inttypes.h limits.h linux/futex.h
