@@ -70,8 +70,7 @@ struct config {
         int reload_max_batch_tokens; // 0: RELOAD_GROWTH times the largest at start
         struct bucket_limits buckets[POLICY_MAX_BUCKETS]; // 0 or -1 in a limit: as above
         int n_buckets;
-        int padded_max_batch_tokens,
-            padded_max_batch_requests; // mode `padded`, which has no buckets
+        int padded_max_batch_tokens, padded_max_batch_requests; // mode `padded`: no buckets
         double padded_max_wait_ms;
         char record[1024]; // trace of lengths and arrivals; "": none
         int64_t record_max_bytes;
