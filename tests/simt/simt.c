@@ -194,15 +194,20 @@ static void host_reads(void) {
     fprintf(stderr, "before the read\n");
     fprintf(stderr, "got %g\n", (double)data[0]);
 }
+#if defined(__SANITIZE_ADDRESS__) // a child's own words after a bad access are turned off
+enum { BAD_ACCESS_IS_TOLD = false };
+#else
+enum { BAD_ACCESS_IS_TOLD = true };
+#endif
 static void test_planted(void **state) {
     expect_words(misaligned_ldmatrix, "no multiple of 16");
     expect_words(misaligned_copy, "not aligned");
     expect_words(beyond_shared, "outside shared memory");
     expect_words(left_copies, "copies under way");
     expect_words(one_beyond, "past the end");
-#if !defined(__SANITIZE_ADDRESS__) // whose own words the child has turned off
-    expect_words(far_beyond, "memory that is not there");
-#endif
+    if (BAD_ACCESS_IS_TOLD) {
+        expect_words(far_beyond, "memory that is not there");
+    }
     expect_words(ragged, "nobody can go on");
     expect_words(lost_lane, "nobody can go on");
 }
