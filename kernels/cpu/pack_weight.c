@@ -12,10 +12,12 @@
 
 enum { STEP_VALUES = PER_WORD * VEC }; // of each column, in VEC words
 
+#if GEMM_BITS != 16
 /* Up to VEC values from x on; zeros where there are none. */
 ALWAYS_INLINE vec load_values(const float *x, int n) {
     return n >= VEC ? vec_load(x) : n > 0 ? vec_load_n(x, n) : vec_set(0.0f);
 }
+#endif
 /* VEC columns' words to `n` steps of the panel. */
 ALWAYS_INLINE void store_words(float *out, vec words[VEC], int n) {
     vec_transpose(words);

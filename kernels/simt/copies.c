@@ -45,7 +45,9 @@ void simt_cp_async_wait(int n_latest) {
         memcpy(c->to, c->from, (size_t)c->bytes);
     }
     me->n_copies -= n;
-    memmove(me->copies, me->copies + n, (size_t)me->n_copies * sizeof(*me->copies));
+    if (n && me->n_copies) {
+        memmove(me->copies, me->copies + n, (size_t)me->n_copies * sizeof(*me->copies));
+    }
 }
 void simt_copies_finish(struct thread *t) {
     if (t->n_copies) {
