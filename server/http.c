@@ -293,8 +293,9 @@ static void stop_accepting(struct http *h) {
         MHD_quiesce_daemon(h->daemons[i].mhd);
     }
     take_backlog(h);
-    close(h->listen_fd);
-    h->listen_fd = -1;
+    /* Not closed yet: a daemon's thread may still be about to accept from it, and would meet
+     * whatever has its number by then. */
+    shutdown(h->listen_fd, SHUT_RDWR);
 }
 static bool is_idle(struct http *h, bool with_connections) {
     return !atomic_load(&h->ctx->metrics->slots_used) && !atomic_load(&h->n_resuming) &&
