@@ -8,10 +8,10 @@
 #include "batching/fill.h"
 
 enum {
-    SHORT_PART = 6,    // a job is short when it takes at most 1/6 of what is left
-    OUTER_JOBS = 8,    // a batch of more is no long text, and full ones pay for themselves
+    SHORT_PART = 8,    // a job is short when it takes at most 1/8 of what is left
+    OUTER_JOBS = 4,    // a batch of more is no long text, and full ones pay for themselves
     WORTH = 2,         // gain to loss: a batch cut off early is a batch less full later
-    LAUNCH_WEIGHT = 4, // for those who come before the queue is empty again
+    LAUNCH_WEIGHT = 2, // for those who come before the queue is empty again
 };
 static const double INSIDE_PART = 2.0 / 3; // of the batch's own time, for all interruptions
 

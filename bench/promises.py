@@ -116,7 +116,7 @@ def latencies(load, at_least=0, at_most=1 << 30):
 
 def capacity(args, options, *words, seconds=10):
     """Requests a second in a closed loop."""
-    with Server([*args.server, *options], args.log, args.model) as server:
+    with Server([*args.server, *options], args.log, model=args.model) as server:
         run = drive(server, "--connections", CAPACITY_CONNECTIONS, "--warmup", 2, "--duration", args.s(seconds), *words)
     return run.result["throughput_per_s"]
 
@@ -168,7 +168,7 @@ def overload(args, results):
     words = ("--lengths", "fixed:64")
     closed = capacity(args, [], *words)
     warm = ("--warmup", 3, "--header", f"Berth-Deadline-Ms: {DEADLINE_MS}", "--max-connections", 4096, "--spin-us", 0)
-    with Server(args.server, args.log, args.model) as server:
+    with Server(args.server, args.log, model=args.model) as server:
         curve = {share: goodput(drive(server, "--rate", f"{share * closed:.2f}", "--duration", args.s(12), *words, *warm))
                  for share in (0.9, 1, 1.25)}
         before, seconds = server.counters(), args.s(60)
@@ -226,7 +226,7 @@ def hang_ups(args, results):
                 counts["asked"] += 1
                 counts["hung_up"] += leaves
 
-    with Server([*args.server, "--log.requests"], args.log, args.model) as server:
+    with Server([*args.server, "--log.requests"], args.log, model=args.model) as server:
         before = server.counters()
         threads = [threading.Thread(target=client, args=(server.port, i)) for i in range(N_IMPATIENT)]
         for thread in threads:
@@ -274,7 +274,7 @@ def beside(args, results):
     seen = {way: [] for way in ways}
     for index in range(args.rounds):
         for way, options in ways.items():
-            with Server([*args.server, *options], args.log, args.model) as server:
+            with Server([*args.server, *options], args.log, model=args.model) as server:
                 common = ("--duration", args.s(30), "--seed", index + 1)
                 with Load(server, "--rate", f"{long_rate:.3f}", "--lengths", "fixed:512", *common) as long_load:
                     short = drive(server, "--rate", 20, "--lengths", "fixed:8", *common)
@@ -308,7 +308,7 @@ def mixed_at(args, results, rate, share):
     seen = {way: [] for way in MIXED[share]}
     for index in range(args.rounds):
         for way, runs in seen.items():
-            with Server([*args.server, *options[way]], args.log, args.model) as server:
+            with Server([*args.server, *options[way]], args.log, model=args.model) as server:
                 run = drive(server, "--rate", f"{share * rate:.2f}", "--duration", args.s(25 if share == 0.8 else 20),
                             "--seed", index + 1, "--max-connections", 2048)
                 error = server.counters()["berth_cost_error_ratio"]
@@ -342,7 +342,7 @@ def padded(args, results):
         for index in range(args.rounds):
             p99 = {}
             for way, options in (("packed", []), ("padded", PADDED)):
-                with Server([*args.server, *UNHURRIED, *options], args.log, args.model) as server:
+                with Server([*args.server, *UNHURRIED, *options], args.log, model=args.model) as server:
                     run = drive(server, "--rate", f"{share * peak:.2f}", "--duration", args.s(seconds), "--seed", index + 1,
                                 "--max-connections", 4096, "--timeout", 600)
                 p99[way] = quantile(latencies(run), 0.99)

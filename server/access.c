@@ -27,6 +27,14 @@ static enum need need_of(const struct route *route, bool open_metrics) {
 static struct access refuse(enum refusal why, const char *fault) {
     return (struct access){.why = why, .fault = fault};
 }
+/* Blanks at the end are no part of a field's value (RFC 9110, 5.5); the library leaves them. */
+static size_t value_len(const char *text) {
+    size_t n = strlen(text);
+    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) {
+        n--;
+    }
+    return n;
+}
 /* The secret after "Bearer "; NULL when it is of another scheme. */
 static const char *bearer_of(const char *authorization) {
     static const char scheme[] = "Bearer ";
@@ -44,9 +52,9 @@ static struct access identify(const struct access_headers *h, struct keys *keys,
     }
     struct key other;
     const char *secret = bearer ? bearer : h->api_key;
-    const bool known = keys_find(keys, secret, strlen(secret), key);
+    const bool known = keys_find(keys, secret, value_len(secret), key);
     const bool agree = !bearer || !h->api_key ||
-                       (keys_find(keys, h->api_key, strlen(h->api_key), &other) && known &&
+                       (keys_find(keys, h->api_key, value_len(h->api_key), &other) && known &&
                         other.index == key->index);
     if (!known || !agree) {
         return refuse(REFUSE_KEY, known ? "Authorization and X-API-Key name different keys"
@@ -75,7 +83,7 @@ static bool read_deadline(int64_t *out_ns, const char *text) {
     enum { MAX_DIGITS = 7, MAX_MS = 3600000 };
     const size_t n = strspn(text, "0123456789");
     int64_t ms = 0;
-    if (n == 0 || n > MAX_DIGITS || text[n]) {
+    if (n == 0 || n > MAX_DIGITS || n != value_len(text)) {
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -86,7 +94,8 @@ static bool read_deadline(int64_t *out_ns, const char *text) {
 }
 static bool read_priority(enum priority *out, const char *text) {
     for (int i = 0; i < N_PRIORITIES; i++) {
-        if (!strcmp(text, priority_names[i])) {
+        const char *name = priority_names[i];
+        if (value_len(text) == strlen(name) && !strncmp(text, name, strlen(name))) {
             *out = (enum priority)i;
             return true;
         }

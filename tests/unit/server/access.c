@@ -78,22 +78,17 @@ static void what_each_path_needs(void **state) {
     assert_refused(access_judge(&none, &debug, NULL, false, false), REFUSE_FORBIDDEN, "machine");
 }
 static void deadlines(void **state) {
-    static const char *const bad[] = {"",
-                                      "0",
-                                      "-1",
-                                      "+5",
-                                      " 5",
-                                      "5 ",
-                                      "5.5",
-                                      "1e3",
-                                      "0x5",
-                                      "5, 50",
-                                      "inf",
-                                      "3600001",
-                                      "99999999999999999999"};
+    static const char *const bad[] = {"",      "0",   "-1",      "+5",
+                                      " 5",    "5.5", "1e3",     "0x5",
+                                      "5, 50", "inf", "3600001", "99999999999999999999"};
     const struct access a = judge(WITH(.api_key = "N", .deadline = "250"), &predict);
     assert_int_equal(a.caller.deadline_ns, 250 * NS_PER_MS);
     assert_int_equal(judge(WITH(.api_key = "N"), &predict).caller.deadline_ns, 0);
+    const struct access blank =
+        judge(WITH(.api_key = "N \t", .deadline = "5 ", .priority = "low "), &predict);
+    assert_null(blank.fault);
+    assert_int_equal(blank.caller.deadline_ns, 5 * NS_PER_MS);
+    assert_int_equal(blank.caller.priority, PRIORITY_LOW);
     assert_null(judge(WITH(.api_key = "N", .deadline = "3600000"), &predict).fault);
     for (size_t i = 0; i < N_ITEMS(bad); i++) {
         assert_refused(judge(WITH(.api_key = "N", .deadline = bad[i]), &predict),
