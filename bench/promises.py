@@ -37,6 +37,7 @@ DEADLINE_MS = 1000
 SHORT_SCALE, LEAST_S = 0.1, 4
 SHORT_TOKENS, LONG_TOKENS = 32, 256
 CAPACITY_CONNECTIONS, N_IMPATIENT, PROMPT_MS = 32, 128, 50
+ALWAYS_WORK = 128  # connections in a closed loop that leave no batch short of texts
 FIFO = ["--rank_cost_factor", "0", "--max_batch_ms", "0"]
 INTERRUPT = ["--interrupt"]
 PADDED = ["--mode", "padded", "--padded_max_batch_requests", "32", "--padded_max_wait_ms", "5"]
@@ -114,10 +115,10 @@ def latencies(load, at_least=0, at_most=1 << 30):
             if s["status"] == "200" and at_least <= int(s["words"]) + 2 <= at_most]
 
 
-def capacity(args, options, *words, seconds=10):
+def capacity(args, options, *words, seconds=10, connections=CAPACITY_CONNECTIONS):
     """Requests a second in a closed loop."""
     with Server([*args.server, *options], args.log, model=args.model) as server:
-        run = drive(server, "--connections", CAPACITY_CONNECTIONS, "--warmup", 2, "--duration", args.s(seconds), *words)
+        run = drive(server, "--connections", connections, "--warmup", 2, "--duration", args.s(seconds), *words)
     return run.result["throughput_per_s"]
 
 
@@ -309,7 +310,7 @@ def mixed_at(args, results, rate, share):
     for index in range(args.rounds):
         for way, runs in seen.items():
             with Server([*args.server, *options[way]], args.log, model=args.model) as server:
-                run = drive(server, "--rate", f"{share * rate:.2f}", "--duration", args.s(25 if share == 0.8 else 20),
+                run = drive(server, "--rate", f"{share * rate:.2f}", "--duration", args.s(60 if share == 0.8 else 20),
                             "--seed", index + 1, "--max-connections", 2048)
                 error = server.counters()["berth_cost_error_ratio"]
             runs.append({name: quantile(latencies(run, *c), 0.99) for name, c in CLASSES.items()})
@@ -323,7 +324,7 @@ def mixed_at(args, results, rate, share):
 
 
 def mixed(args, results):
-    rate = capacity(args, FIFO)
+    rate = capacity(args, FIFO, connections=ALWAYS_WORK)
     results.add("mixed", "capacity of packed batches in order of arrival", rate, "/s")
     ratios = {share: mixed_at(args, results, rate, share) for share in MIXED}
     for share, by_way in ratios.items():
