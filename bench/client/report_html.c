@@ -12,25 +12,8 @@
 enum { CURVE_POINTS = 200 };
 
 static void print_head(FILE *out, const struct result *r) {
-    const char *title = r->cfg->title ? r->cfg->title : r->load->target;
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>berth bench: ",
-          out);
-    html_escape(out, title);
-    fputs("</title>\n<style>\n"
-          "body{font:14px/1.45 system-ui,sans-serif;max-width:1340px;margin:1.5em auto;"
-          "padding:0 1em;color:#1c2330}\n"
-          "table{border-collapse:collapse;margin:.6em 0}td,th{padding:.2em .8em;text-align:right;"
-          "border-bottom:1px solid #dde2ea}th:first-child,td:first-child{text-align:left}\n"
-          "figure{display:inline-block;width:640px;max-width:100%;margin:.6em .4em 0 0}"
-          "figcaption{font-weight:600}\n"
-          "svg text{font:11px system-ui,sans-serif;fill:#4a5568}svg .g{stroke:#e6eaf0}"
-          "svg path{stroke-width:1.6}\n"
-          ".bad{background:#fde8ea;padding:.6em 1em;border-left:4px solid #d1495b}"
-          ".good{color:#2b7a46}.hot{color:#d1495b;font-weight:600}\n"
-          "</style></head><body>\n<h1>",
-          out);
-    html_escape(out, title);
-    fputs("</h1>\n", out);
+    html_begin(out, r->cfg->title ? r->cfg->title : r->load->target,
+               ".good{color:#2b7a46}.hot{color:#d1495b;font-weight:600}\n");
 }
 static void print_summary(FILE *out, const struct result *r) {
     const struct record *sum = r->round->sum;

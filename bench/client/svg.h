@@ -15,6 +15,8 @@ struct point {
     double x, y;
 };
 void html_escape(FILE *out, const char *text);
+/* From the doctype to the heading; `css` is what a report adds to the style they share. */
+void html_begin(FILE *out, const char *title, const char *css);
 void svg_begin(FILE *out, const struct chart *c);
 /* Colours 0 to 7; `name` goes into the legend, and a tooltip. Points that are not finite break the
  * line. */

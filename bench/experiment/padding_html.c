@@ -156,7 +156,7 @@ static void draw_overload(FILE *out, const struct padding *p) {
 void padding_html(FILE *out, const void *padding) {
     const struct padding *p = padding;
     const struct bench_config *c = p->runner.cfg;
-    html_begin(out, c->title ? c->title : "What padding costs");
+    html_begin(out, c->title ? c->title : "What padding costs", report_css);
     fputs("<p>", out);
     html_escape(out, c->model);
     fprintf(out, ", %s, berth %s, seed %lld, lengths ", p->started, BERTH_VERSION,

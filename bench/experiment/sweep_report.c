@@ -167,7 +167,7 @@ static void put_rows(FILE *out, const struct sweep *w, int way) {
 void sweep_html(FILE *out, const void *sweep) {
     const struct sweep *w = sweep;
     const char *title = w->runner.cfg->title;
-    html_begin(out, title ? title : "Latency against throughput");
+    html_begin(out, title ? title : "Latency against throughput", report_css);
     fputs("<p>", out);
     html_escape(out, w->runner.cfg->model);
     fprintf(out, ", %s, berth %s, %d cores</p>\n", w->started, BERTH_VERSION, w->runner.n_cores);

@@ -84,5 +84,5 @@ void json_number(FILE *out, double v);                 // null for what is no nu
 void figures_json(FILE *out, const struct figures *f); // an object
 void figures_csv(FILE *out, const struct figures *f);  // without a line's end
 extern const char figures_csv_header[];
-void html_begin(FILE *out, const char *title); // with the style
+extern const char report_css[]; // beside what all HTML reports share
 #endif

@@ -65,3 +65,17 @@ def start_berth():
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture
+def serve():
+    """Starts berth on a model; every one is stopped at the end."""
+    started = []
+
+    def start(model, *options):
+        started.append(servers.Berth(model, *options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()

@@ -9,7 +9,6 @@ import struct
 import time
 
 import pytest
-import servers
 from test_cli import BASE, berth, edit, lines, refused
 from wire import post
 
@@ -18,19 +17,6 @@ from wire import post
 def model(tmp_path):
     """A copy that a test may change."""
     return pathlib.Path(shutil.copytree(BASE, tmp_path / "model"))
-
-
-@pytest.fixture
-def serve():
-    started = []
-
-    def start(model, *options):
-        started.append(servers.Berth(model, *options))
-        return started[-1]
-
-    yield start
-    for server in started:
-        server.stop()
 
 
 def read_tensors(path):

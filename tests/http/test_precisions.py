@@ -7,26 +7,12 @@ import shutil
 import struct
 
 import pytest
-import servers
 from test_cli import BASE, golden
 from test_models import read_tensors, write_tensors
 from wire import get, post
 
 PRECISIONS = ("float32", "bfloat16", "int8", "auto")
 STRANGE = 3e38  # of which a few make infinity
-
-
-@pytest.fixture
-def serve():
-    started = []
-
-    def start(model, *options):
-        started.append(servers.Berth(model, *options))
-        return started[-1]
-
-    yield start
-    for server in started:
-        server.stop()
 
 
 def named(server):

@@ -259,3 +259,16 @@ struct host_tensor check_host(int rows, int cols, float spread, enum dtype dtype
 void check_host_free(struct host_tensor *t) {
     free((void *)(uintptr_t)t->data);
 }
+
+double check_worst_cosine(const float *a, const float *b, int rows, int cols) {
+    double worst = 1;
+    for (int r = 0; r < rows; r++, a += cols, b += cols) {
+        double ab = 0, aa = 0, bb = 0;
+        for (int i = 0; i < cols; i++) {
+            ab += (double)a[i] * b[i], aa += (double)a[i] * a[i], bb += (double)b[i] * b[i];
+        }
+        const double cosine = ab / sqrt(aa * bb);
+        worst = cosine < worst ? cosine : worst;
+    }
+    return worst;
+}

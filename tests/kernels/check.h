@@ -67,6 +67,8 @@ void check_run(struct backend *be, const struct token_batch *b, program_fn *prog
 /* Host tensors of random numbers with this spread, in any storage type. */
 struct host_tensor check_host(int rows, int cols, float spread, enum dtype dtype);
 void check_host_free(struct host_tensor *t);
+/* Of a row of a with the same row of b, the least; both [rows, cols]. */
+double check_worst_cosine(const float *a, const float *b, int rows, int cols);
 
 int test_edges(void);      // edges.c
 int test_ops(void);        // ops.c

@@ -37,18 +37,6 @@ static void run_on(struct backend *be, const struct net_host *h, const struct to
     net_weights_finish(&w, be, h->shape.n_layers);
 }
 
-static double worst_cosine(const float *a, const float *b, int rows, int cols) {
-    double worst = 1;
-    for (int r = 0; r < rows; r++, a += cols, b += cols) {
-        double ab = 0, aa = 0, bb = 0;
-        for (int i = 0; i < cols; i++) {
-            ab += (double)a[i] * b[i], aa += (double)a[i] * a[i], bb += (double)b[i] * b[i];
-        }
-        const double cosine = ab / sqrt(aa * bb);
-        worst = cosine < worst ? cosine : worst;
-    }
-    return worst;
-}
 /* What a pass gave, beside the reference. LayerNorm over a handful of values makes much of a small
  * difference: fp32 is allowed more there, coarse precisions are compared where a row has 32. */
 struct outcome {
@@ -76,8 +64,8 @@ static void check_outcome(const struct pair *p, const struct net_host *h, const 
                           const struct outcome *want) {
     static const double least[] = {[DTYPE_BF16] = 0.998, [DTYPE_I8] = 0.97};
     const double zeros = worst_difference(got->logits, got->logits, got->n_logits); // NaN: NaN
-    const double cosine = worst_cosine(got->hidden, want->hidden,
-                                       (int)(got->n_hidden / (size_t)h->hidden), h->hidden);
+    const double cosine = check_worst_cosine(got->hidden, want->hidden,
+                                             (int)(got->n_hidden / (size_t)h->hidden), h->hidden);
     const double off = fmax(worst_difference(got->hidden, want->hidden, got->n_hidden),
                             worst_difference(got->logits, want->logits, got->n_logits));
     const bool good = p->dev->dtype == DTYPE_F32 ? off <= (h->hidden < 8 ? 2e-2 : 2e-4)

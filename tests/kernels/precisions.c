@@ -241,18 +241,6 @@ static void test_exact_weights(void **unused) {
 }
 
 /* Whole passes beside fp32's: every row's hidden state points the same way. */
-static double worst_cosine(const float *a, const float *b, int rows, int cols) {
-    double worst = 1;
-    for (int r = 0; r < rows; r++, a += cols, b += cols) {
-        double ab = 0, aa = 0, bb = 0;
-        for (int i = 0; i < cols; i++) {
-            ab += (double)a[i] * b[i], aa += (double)a[i] * a[i], bb += (double)b[i] * b[i];
-        }
-        const double cosine = ab / sqrt(aa * bb);
-        worst = cosine < worst ? cosine : worst;
-    }
-    return worst;
-}
 static void run_hidden(struct backend *be, const struct net_host *h, const struct token_batch *b,
                        float *out) {
     struct net_weights w;
@@ -279,7 +267,7 @@ static void near_pass(const struct pair *p) {
         float *want = xcalloc(n, sizeof(*want)), *got = xcalloc(n, sizeof(*got));
         run_hidden(p->ref, &h, &b.b, want);
         run_hidden(p->dev, &h, &b.b, got);
-        const double worst = worst_cosine(got, want, b.b.n_rows, h.hidden);
+        const double worst = check_worst_cosine(got, want, b.b.n_rows, h.hidden);
         if (!(worst > (p->dev->dtype == DTYPE_I8 ? 0.98 : 0.998))) {
             fail_msg("%s, %s: cosine %.6f", p->dev->detail, dtype_name(p->dev->dtype), worst);
         }
