@@ -215,7 +215,7 @@ int main(int argc, char **argv) {
                                     .http_threads = 2,
                                     .max_connections = 256,
                                     .max_concurrent_requests = 64,
-                                    .max_header_bytes = 1 << 15,
+                                    .max_header_bytes = 1 << 14,
                                     .max_body_bytes = 1 << 16,
                                     .read_timeout_ms = 10000,
                                     .request_timeout_ms = 10000,
