@@ -188,7 +188,7 @@ static bool start_request(struct connection *c, struct slot *s) {
     struct http *h = c->daemon->http;
     struct request *r = &s->request;
     stage_clock_end(&r->clock, STAGE_READ, time_now_ns());
-    watch_remove(h->watch, &c->watch);
+    watch_pause(h->watch, &c->watch);
     if (c->late) {
         return false; // refused already, or nobody is there
     }

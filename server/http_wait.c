@@ -190,7 +190,7 @@ static bool has_expired(const struct request *r) {
 bool exchange_waited(struct connection *c, struct slot *s) {
     struct http *h = c->daemon->http;
     struct request *r = &s->request;
-    watch_remove(h->watch, &c->watch);
+    watch_pause(h->watch, &c->watch);
     assert(atomic_load(&r->pending) == 0);
     const enum status ended = (enum status)atomic_load(&r->ended);
     if (ended == STATUS_CANCELLED) {

@@ -1,7 +1,9 @@
 /* watch.c - one thread that sleeps until a socket is hung up or the earliest deadline has come.
  * It waits with ppoll() on the epoll descriptor, without the lock, and only then asks epoll for the
  * events, with the lock held: so no event can be for an entry that was removed meanwhile, and
- * watch_remove() need not wait for anything but the lock.
+ * watch_remove() need not wait for anything but the lock. A socket stays in the epoll set from one
+ * request to the next (putting it in and taking it out costs more than the rest of the watch); what
+ * comes while nobody wants to know is noted, and asked for again when somebody does.
  * Every active entry is in the heap (no deadline is the latest of all), which is a binary heap with
  * the entries knowing their places. A deadline that is earlier than what the thread sleeps for
  * wakes it through an eventfd.
@@ -80,11 +82,28 @@ static void heap_remove(struct watch *w, const struct watch_entry *e) {
 static void detach(struct watch *w, struct watch_entry *e) {
     if (e->active) {
         heap_remove(w, e);
-        if (e->fd >= 0) {
-            epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, e->fd, NULL); // fails only if it was never added
-        }
         e->active = false;
     }
+}
+static void stop_listening(struct watch *w, struct watch_entry *e) {
+    if (e->is_listening) {
+        epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, e->listened_fd, NULL);
+        e->is_listening = false;
+    }
+}
+static void listen_to(struct watch *w, struct watch_entry *e, int fd) {
+    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = e};
+    if (e->is_listening && e->listened_fd != fd) {
+        stop_listening(w, e);
+    }
+    if (!e->is_listening) {
+        /* No memory for it means no early notice of a hang-up; the deadline still holds. */
+        e->is_listening = !epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+        e->listened_fd = fd;
+    } else if (e->has_event) {
+        epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, fd, &ev); // tells again what is still so
+    }
+    e->has_event = false;
 }
 /* True: only the deadline is another, and the watch looks at the entry in time for it. */
 static bool move_deadline(struct watch_entry *e, int fd, int64_t deadline_ns, watch_fn *fn,
@@ -111,9 +130,7 @@ void watch_add(struct watch *w, struct watch_entry *e, int fd, int64_t deadline_
     place(w, w->n_entries++, e);
     sift_up(w, e);
     if (fd >= 0) {
-        struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = e};
-        /* No memory for it means no early notice of a hang-up; the deadline still holds. */
-        epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+        listen_to(w, e, fd);
     }
     const bool wake = due_ns < w->sleeping_until_ns;
     pthread_mutex_unlock(&w->lock);
@@ -121,9 +138,15 @@ void watch_add(struct watch *w, struct watch_entry *e, int fd, int64_t deadline_
         eventfd_write(w->wake_fd, 1);
     }
 }
+void watch_pause(struct watch *w, struct watch_entry *e) {
+    pthread_mutex_lock(&w->lock);
+    detach(w, e);
+    pthread_mutex_unlock(&w->lock);
+}
 void watch_remove(struct watch *w, struct watch_entry *e) {
     pthread_mutex_lock(&w->lock);
     detach(w, e);
+    stop_listening(w, e);
     pthread_mutex_unlock(&w->lock);
 }
 void watch_tell_all(struct watch *w) {
@@ -140,7 +163,10 @@ static void tell_hang_ups(struct watch *w) {
     for (int i = 0; i < n; i++) {
         struct watch_entry *e = events[i].data.ptr;
         const bool gone = events[i].events & (EPOLLHUP | EPOLLERR);
-        e->fn(e->arg, gone ? WATCH_HANG_UP : WATCH_HALF_CLOSE);
+        e->has_event = true;
+        if (e->active && e->fd >= 0) {
+            e->fn(e->arg, gone ? WATCH_HANG_UP : WATCH_HALF_CLOSE);
+        }
     }
 }
 void watch_look(struct watch *w) {

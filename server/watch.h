@@ -22,7 +22,9 @@ struct watch_entry {
     _Atomic int64_t deadline_ns;
     _Atomic int64_t look_ns; // when the watch looks at it, no later than the deadline
     int heap_index;          // the place in the heap, the watch's own
-    bool active;
+    int listened_fd;         // when is_listening: whose events the watch gets, told or not
+    bool active, is_listening;
+    bool has_event; // one has come; whoever has not been told of it is told after the next add
 };
 MUST_CHECK enum status watch_start(struct watch **out, int max_entries, struct error *err);
 void watch_stop(struct watch *w); // takes NULL
@@ -32,7 +34,9 @@ void watch_stop(struct watch *w); // takes NULL
  * half-close perhaps before it; the entry stays active until it is removed. */
 void watch_add(struct watch *w, struct watch_entry *e, int fd, int64_t deadline_ns, watch_fn *fn,
                void *arg);
-/* After it returns, fn is not running and will not be called. */
+/* After either returns, fn is not running and will not be called. A pause expects the same socket to
+ * be watched again, which is then cheap; only after watch_remove() may the socket be closed. */
+void watch_pause(struct watch *w, struct watch_entry *e);
 void watch_remove(struct watch *w, struct watch_entry *e);
 /* Tells, on the caller's thread, hang-ups that the watch's own has not come to yet; not when it is
  * about to. */

@@ -108,6 +108,47 @@ static void test_half_close_then_hang_up(void **state) {
     close(fds[0]);
     watch_stop(w);
 }
+/* A socket that is watched only now and then: what comes in between is told with the next add. */
+static void test_a_pause_loses_nothing(void **state) {
+    struct watch *w = start(4);
+    struct seen first = {.clock = NULL}, second = {.clock = NULL}, third = {.clock = NULL};
+    struct watch_entry e = {.active = false};
+    int fds[2];
+    make_pair(fds);
+    watch_add(w, &e, fds[0], 0, on_event, &first);
+    watch_pause(w, &e);
+    shutdown(fds[1], SHUT_WR);
+    sleep_ms(20);
+    watch_add(w, &e, -1, time_now_ns() + 3600 * NS_PER_S, on_event, &first); // not the socket
+    sleep_ms(20);
+    assert_int_equal(atomic_load(&first.n[WATCH_HALF_CLOSE]), 0);
+    watch_add(w, &e, fds[0], 0, on_event, &second);
+    assert_true(happens(&second, WATCH_HALF_CLOSE));
+    watch_pause(w, &e);
+    watch_add(w, &e, fds[0], 0, on_event, &third); // and who comes next is told it too
+    assert_true(happens(&third, WATCH_HALF_CLOSE));
+    watch_remove(w, &e);
+    assert_int_equal(atomic_load(&second.n[WATCH_HALF_CLOSE]), 1);
+    close(fds[0]), close(fds[1]);
+    watch_stop(w);
+}
+/* One entry, one number, another socket: a connection that takes over a closed one's place. */
+static void test_an_entry_for_another_socket(void **state) {
+    struct watch *w = start(1);
+    struct seen s = {.clock = NULL};
+    int old[2], new[2];
+    make_pair(old), make_pair(new);
+    watch_add(w, &s.entry, old[0], 0, on_event, &s);
+    watch_add(w, &s.entry, new[0], 0, on_event, &s);
+    close(old[1]);
+    sleep_ms(20);
+    assert_int_equal(atomic_load(&s.n[WATCH_HANG_UP]) + atomic_load(&s.n[WATCH_HALF_CLOSE]), 0);
+    close(new[1]);
+    assert_true(happens(&s, WATCH_HANG_UP));
+    watch_remove(w, &s.entry);
+    close(old[0]), close(new[0]);
+    watch_stop(w);
+}
 static void test_bytes_are_no_event(void **state) {
     struct watch *w = start(4);
     struct seen s = {.clock = NULL};
@@ -284,6 +325,8 @@ int main(void) {
         cmocka_unit_test(test_a_look_tells_hang_ups),
         cmocka_unit_test(test_hang_up_before_the_watch_began),
         cmocka_unit_test(test_half_close_then_hang_up),
+        cmocka_unit_test(test_a_pause_loses_nothing),
+        cmocka_unit_test(test_an_entry_for_another_socket),
         cmocka_unit_test(test_bytes_are_no_event),
         cmocka_unit_test(test_deadlines_come_in_order_and_once),
         cmocka_unit_test(test_an_earlier_deadline_wakes_the_thread),
