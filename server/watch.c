@@ -7,10 +7,11 @@
  * Every active entry is in the heap (no deadline is the latest of all), which is a binary heap with
  * the entries knowing their places. A deadline that is earlier than what the thread sleeps for
  * wakes it through an eventfd.
- * A request moves its connection's deadline several times, nearly always to a later moment. The heap
- * is therefore ordered by when to look at an entry, which is never after its deadline, and a move
- * that keeps to that is one store: the thread finds the later deadline when it looks. Owner and
- * watch each write their own of the two times before they read the other's, so one of them sees. */
+ * A request moves its connection's deadline several times, nearly always to a later moment. The
+ * heap is therefore ordered by when to look at an entry, which is never after its deadline, and a
+ * move that keeps to that is one store: the thread finds the later deadline when it looks. Owner
+ * and watch each write their own of the two times before they read the other's, so one of them
+ * sees. */
 #include "server/watch.h"
 
 #include <assert.h>
@@ -188,8 +189,8 @@ static void tell_deadlines(struct watch *w, int64_t now_ns) {
     while (w->n_entries > 0 && look_of(w->heap[0]) <= now_ns) {
         struct watch_entry *e = w->heap[0];
         int64_t due_ns = atomic_load(&e->deadline_ns);
-        const bool is_due = due_ns <= now_ns &&
-                            atomic_compare_exchange_strong(&e->deadline_ns, &due_ns, NEVER);
+        const bool is_due =
+            due_ns <= now_ns && atomic_compare_exchange_strong(&e->deadline_ns, &due_ns, NEVER);
         look_when_due(w, e);
         if (is_due) {
             e->fn(e->arg, WATCH_DEADLINE);
