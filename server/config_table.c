@@ -41,7 +41,7 @@ const struct setting config_settings[] = {
         "Open connections; requests over more than these are answered 503, but for GET."),
     INT("server.max_concurrent_requests", server.max_concurrent_requests, "512", 1, 65536,
         "requests", "Requests accepted and not yet answered; one more is answered 429."),
-    INT("server.max_header_bytes", server.max_header_bytes, "32768", 256, 131072, "bytes",
+    INT("server.max_header_bytes", server.max_header_bytes, "16384", 256, 131072, "bytes",
         "Path and headers of a request; larger ones are answered 431."),
     INT64("server.max_body_bytes", server.max_body_bytes, "2097152", 1024, 1 << 30, "bytes",
           "The largest body of a request; a larger one is answered 413 unread."),

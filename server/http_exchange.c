@@ -37,7 +37,7 @@ static const char *header_value(const struct connection *c, const char *name) {
 }
 void exchange_start(struct request *r, const struct connection *c) {
     request_reset(r);
-    request_set_id(r, header_value(c, "X-Request-Id"));
+    request_set_id(r, &c->daemon->ids, header_value(c, "X-Request-Id"));
     r->route = c->route;
     stage_clock_start(&r->clock, time_now_ns());
 }
@@ -100,7 +100,8 @@ bool exchange_answer(struct connection *c, struct request *r) {
     struct metrics *m = c->daemon->http->ctx->metrics;
     reply_add_timing(r, config_of(c));
     count_reply(m, r);
-    watch_for(c, time_now_ns() + config_of(c)->server.idle_timeout_s * NS_PER_S, on_late);
+    watch_for(c, r->clock.ends_ns[STAGE_WRITE] + config_of(c)->server.idle_timeout_s * NS_PER_S,
+              on_late);
     if (!c->slot) {
         log_request(c, r, r->reply.http_status < 400 ? "answered" : "refused");
         return queue_reply(c, &r->reply, MHD_RESPMEM_MUST_COPY);
@@ -187,7 +188,7 @@ static bool start_request(struct connection *c, struct slot *s) {
     struct http *h = c->daemon->http;
     struct request *r = &s->request;
     stage_clock_end(&r->clock, STAGE_READ, time_now_ns());
-    watch_remove(h->watch, &c->watch);
+    watch_pause(h->watch, &c->watch);
     if (c->late) {
         return false; // refused already, or nobody is there
     }

@@ -58,6 +58,7 @@ struct http_daemon {
     struct http *http;
     struct MHD_Daemon *mhd;
     struct request scratch; // for refusals and routes without a body: answered within one call
+    struct id_source ids;
 };
 struct http {
     struct server_context *ctx;

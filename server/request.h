@@ -12,6 +12,7 @@
 #include "tokenizer/tokenizer.h"
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct request_header {
     const char *name, *value;
@@ -66,6 +67,12 @@ struct request {
     struct reply reply;
 };
 void request_reset(struct request *r); // ready for the next exchange; the arena is reset
+/* Random bits for ids, several fetched at a time. One thread's own; zeroed is empty. */
+enum { ID_SOURCE_IDS = 16 };
+struct id_source {
+    uint64_t bits[2 * ID_SOURCE_IDS];
+    int n_left; // ids
+};
 /* Takes an id for logs and the X-Request-Id header; `wanted` may be NULL. */
-void request_set_id(struct request *r, const char *wanted);
+void request_set_id(struct request *r, struct id_source *ids, const char *wanted);
 #endif

@@ -1,10 +1,17 @@
 /* watch.c - one thread that sleeps until a socket is hung up or the earliest deadline has come.
  * It waits with ppoll() on the epoll descriptor, without the lock, and only then asks epoll for the
  * events, with the lock held: so no event can be for an entry that was removed meanwhile, and
- * watch_remove() need not wait for anything but the lock.
+ * watch_remove() need not wait for anything but the lock. A socket stays in the epoll set from one
+ * request to the next (putting it in and taking it out costs more than the rest of the watch); what
+ * comes while nobody wants to know is noted, and asked for again when somebody does.
  * Every active entry is in the heap (no deadline is the latest of all), which is a binary heap with
  * the entries knowing their places. A deadline that is earlier than what the thread sleeps for
- * wakes it through an eventfd. */
+ * wakes it through an eventfd.
+ * A request moves its connection's deadline several times, nearly always to a later moment. The
+ * heap is therefore ordered by when to look at an entry, which is never after its deadline, and a
+ * move that keeps to that is one store: the thread finds the later deadline when it looks. Owner
+ * and watch each write their own of the two times before they read the other's, so one of them
+ * sees. */
 #include "server/watch.h"
 
 #include <assert.h>
@@ -33,13 +40,17 @@ struct watch {
     int n_entries, max_entries;
 };
 
+/* Rises under the lock alone; what an owner reads without it is used as the text above says. */
+static int64_t look_of(const struct watch_entry *e) {
+    return atomic_load_explicit(&e->look_ns, memory_order_relaxed);
+}
 static void place(struct watch *w, int at, struct watch_entry *e) {
     w->heap[at] = e;
     e->heap_index = at;
 }
 static void sift_up(struct watch *w, struct watch_entry *e) {
     int at = e->heap_index;
-    while (at > 0 && w->heap[(at - 1) / 2]->deadline_ns > e->deadline_ns) {
+    while (at > 0 && look_of(w->heap[(at - 1) / 2]) > look_of(e)) {
         place(w, at, w->heap[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
@@ -49,11 +60,10 @@ static void sift_down(struct watch *w, struct watch_entry *e) {
     int at = e->heap_index;
     for (;;) {
         int child = 2 * at + 1;
-        if (child + 1 < w->n_entries &&
-            w->heap[child + 1]->deadline_ns < w->heap[child]->deadline_ns) {
+        if (child + 1 < w->n_entries && look_of(w->heap[child + 1]) < look_of(w->heap[child])) {
             child++;
         }
-        if (child >= w->n_entries || w->heap[child]->deadline_ns >= e->deadline_ns) {
+        if (child >= w->n_entries || look_of(w->heap[child]) >= look_of(e)) {
             break;
         }
         place(w, at, w->heap[child]);
@@ -73,35 +83,71 @@ static void heap_remove(struct watch *w, const struct watch_entry *e) {
 static void detach(struct watch *w, struct watch_entry *e) {
     if (e->active) {
         heap_remove(w, e);
-        if (e->fd >= 0) {
-            epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, e->fd, NULL); // fails only if it was never added
-        }
         e->active = false;
     }
 }
+static void stop_listening(struct watch *w, struct watch_entry *e) {
+    if (e->is_listening) {
+        epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, e->listened_fd, NULL);
+        e->is_listening = false;
+    }
+}
+static void listen_to(struct watch *w, struct watch_entry *e, int fd) {
+    struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = e};
+    if (e->is_listening && e->listened_fd != fd) {
+        stop_listening(w, e);
+    }
+    if (!e->is_listening) {
+        /* No memory for it means no early notice of a hang-up; the deadline still holds. */
+        e->is_listening = !epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+        e->listened_fd = fd;
+    } else if (e->has_event) {
+        epoll_ctl(w->epoll_fd, EPOLL_CTL_MOD, fd, &ev); // tells again what is still so
+    }
+    e->has_event = false;
+}
+/* True: only the deadline is another, and the watch looks at the entry in time for it. */
+static bool move_deadline(struct watch_entry *e, int fd, int64_t deadline_ns, watch_fn *fn,
+                          const void *arg) {
+    if (!e->active || e->fd >= 0 || fd >= 0 || e->fn != fn || e->arg != arg ||
+        deadline_ns < atomic_load(&e->look_ns)) {
+        return false;
+    }
+    atomic_store(&e->deadline_ns, deadline_ns);
+    return deadline_ns >= atomic_load(&e->look_ns);
+}
 void watch_add(struct watch *w, struct watch_entry *e, int fd, int64_t deadline_ns, watch_fn *fn,
                void *arg) {
+    const int64_t due_ns = deadline_ns > 0 ? deadline_ns : NEVER;
+    if (move_deadline(e, fd, due_ns, fn, arg)) {
+        return;
+    }
     pthread_mutex_lock(&w->lock);
     detach(w, e);
     assert(w->n_entries < w->max_entries);
     e->fn = fn, e->arg = arg, e->fd = fd, e->active = true;
-    e->deadline_ns = deadline_ns > 0 ? deadline_ns : NEVER;
+    atomic_store(&e->deadline_ns, due_ns);
+    atomic_store(&e->look_ns, due_ns);
     place(w, w->n_entries++, e);
     sift_up(w, e);
     if (fd >= 0) {
-        struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = e};
-        /* No memory for it means no early notice of a hang-up; the deadline still holds. */
-        epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+        listen_to(w, e, fd);
     }
-    const bool wake = e->deadline_ns < w->sleeping_until_ns;
+    const bool wake = due_ns < w->sleeping_until_ns;
     pthread_mutex_unlock(&w->lock);
     if (wake) {
         eventfd_write(w->wake_fd, 1);
     }
 }
+void watch_pause(struct watch *w, struct watch_entry *e) {
+    pthread_mutex_lock(&w->lock);
+    detach(w, e);
+    pthread_mutex_unlock(&w->lock);
+}
 void watch_remove(struct watch *w, struct watch_entry *e) {
     pthread_mutex_lock(&w->lock);
     detach(w, e);
+    stop_listening(w, e);
     pthread_mutex_unlock(&w->lock);
 }
 void watch_tell_all(struct watch *w) {
@@ -118,7 +164,10 @@ static void tell_hang_ups(struct watch *w) {
     for (int i = 0; i < n; i++) {
         struct watch_entry *e = events[i].data.ptr;
         const bool gone = events[i].events & (EPOLLHUP | EPOLLERR);
-        e->fn(e->arg, gone ? WATCH_HANG_UP : WATCH_HALF_CLOSE);
+        e->has_event = true;
+        if (e->active && e->fd >= 0) {
+            e->fn(e->arg, gone ? WATCH_HANG_UP : WATCH_HALF_CLOSE);
+        }
     }
 }
 void watch_look(struct watch *w) {
@@ -127,12 +176,25 @@ void watch_look(struct watch *w) {
         pthread_mutex_unlock(&w->lock);
     }
 }
+/* Puts the next look off until the deadline, which its owner may be moving. */
+static void look_when_due(struct watch *w, struct watch_entry *e) {
+    int64_t due_ns;
+    do {
+        due_ns = atomic_load(&e->deadline_ns);
+        atomic_store(&e->look_ns, due_ns);
+    } while (atomic_load(&e->deadline_ns) < due_ns);
+    sift_down(w, e);
+}
 static void tell_deadlines(struct watch *w, int64_t now_ns) {
-    while (w->n_entries > 0 && w->heap[0]->deadline_ns <= now_ns) {
+    while (w->n_entries > 0 && look_of(w->heap[0]) <= now_ns) {
         struct watch_entry *e = w->heap[0];
-        e->deadline_ns = NEVER;
-        sift_down(w, e);
-        e->fn(e->arg, WATCH_DEADLINE);
+        int64_t due_ns = atomic_load(&e->deadline_ns);
+        const bool is_due =
+            due_ns <= now_ns && atomic_compare_exchange_strong(&e->deadline_ns, &due_ns, NEVER);
+        look_when_due(w, e);
+        if (is_due) {
+            e->fn(e->arg, WATCH_DEADLINE);
+        }
     }
 }
 static void sleep_until(struct watch *w, int64_t until_ns) {
@@ -152,7 +214,7 @@ static void *watch_main(void *arg) {
     while (!w->stopping) {
         tell_hang_ups(w);
         tell_deadlines(w, time_now_ns());
-        const int64_t until = w->n_entries > 0 ? w->heap[0]->deadline_ns : NEVER;
+        const int64_t until = w->n_entries > 0 ? look_of(w->heap[0]) : NEVER;
         w->sleeping_until_ns = until;
         pthread_mutex_unlock(&w->lock);
         sleep_until(w, until);

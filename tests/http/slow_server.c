@@ -2,7 +2,8 @@
  * can hang up, drain and overload at a moment they choose.
  *   POST /predict [queue_ms, run_ms, n_jobs]   n_jobs jobs that wait, then run; with a queue_ms
  *                                              below 0 admission says: too late by then; with a
- *                                              run_ms below 0: no room until then
+ *                                              run_ms below 0: no room until then; answers what
+ *                                              the batcher was told of time left
  *   POST /tokenize                             echoes the body
  *   GET /health, GET /metrics                  200; the counters as JSON
  * Arguments: loading=1, first, for a server whose model never comes; name=value for the settings in
@@ -129,7 +130,10 @@ static void start_predict(struct server_context *ctx, struct request *r) {
 static void finish_predict(struct server_context *ctx, struct request *r) {
     char *body = arena_alloc(&r->arena, 64, 1);
     assert(body);
-    reply_json(r, 200, body, (size_t)snprintf(body, 64, "{\"ran\": %d}", r->n_jobs));
+    const int64_t left_ns = r->jobs[0].deadline_ns - r->clock.ends_ns[STAGE_READ];
+    reply_json(r, 200, body,
+               (size_t)snprintf(body, 64, "{\"ran\": %d, \"left_us\": %lld}", r->n_jobs,
+                                (long long)(left_ns / 1000)));
 }
 static void start_echo(struct server_context *ctx, struct request *r) {
     reply_json(r, 200, r->body, r->body_len);
@@ -215,7 +219,7 @@ int main(int argc, char **argv) {
                                     .http_threads = 2,
                                     .max_connections = 256,
                                     .max_concurrent_requests = 64,
-                                    .max_header_bytes = 1 << 15,
+                                    .max_header_bytes = 1 << 14,
                                     .max_body_bytes = 1 << 16,
                                     .read_timeout_ms = 10000,
                                     .request_timeout_ms = 10000,

@@ -43,6 +43,14 @@ def test_a_deadline_that_is_kept(start_slow):
     assert server.ask(job(10, 10, 2, "Berth-Deadline-Ms: 5000")).status == 200
 
 
+@pytest.mark.parametrize(("allowed_ms", "way_ms"), [(128, 4), (5000, 5)])
+def test_a_result_is_due_before_its_answer(start_slow, allowed_ms, way_ms):
+    """What would be done just in time is not computed: its answer would come too late."""
+    for server, header in ((start_slow(), [f"Berth-Deadline-Ms: {allowed_ms}"]), (start_slow(request_timeout_ms=allowed_ms), [])):
+        left_ms = server.ask(job(0, 0, 1, *header)).json()["left_us"] / 1e3
+        assert allowed_ms * 0.5 < left_ms <= allowed_ms - way_ms
+
+
 def test_a_deadline_in_the_queue(start_slow):
     server = start_slow()
     begin = time.monotonic()

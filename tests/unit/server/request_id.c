@@ -7,12 +7,12 @@
 
 static void test_a_good_id_is_kept(void **state) {
     struct request r = {.n_jobs = 0};
-    request_set_id(&r, "trace-1:ab/c");
+    request_set_id(&r, NULL, "trace-1:ab/c");
     assert_string_equal(r.id, "trace-1:ab/c");
     char longest[REQUEST_ID_BYTES];
     memset(longest, 'x', sizeof(longest) - 1);
     longest[sizeof(longest) - 1] = '\0';
-    request_set_id(&r, longest);
+    request_set_id(&r, NULL, longest);
     assert_string_equal(r.id, longest);
 }
 static void test_a_bad_id_is_replaced(void **state) {
@@ -23,22 +23,29 @@ static void test_a_bad_id_is_replaced(void **state) {
                                "\x7f", "\xc3\xa9", too_long};
     for (size_t i = 0; i < N_ITEMS(bad); i++) {
         struct request r = {.n_jobs = 0};
-        request_set_id(&r, bad[i]);
+        struct id_source ids = {.n_left = 0};
+        request_set_id(&r, &ids, bad[i]);
         assert_int_equal(strlen(r.id), 32);
         assert_int_equal(strspn(r.id, "0123456789abcdef"), 32);
     }
 }
 static void test_made_ids_differ(void **state) {
-    struct request a = {.n_jobs = 0}, b = {.n_jobs = 0};
-    request_set_id(&a, NULL);
-    request_set_id(&b, NULL);
-    assert_string_not_equal(a.id, b.id);
+    enum { N = 2 * ID_SOURCE_IDS + 1 }; // more than are fetched at a time
+    static struct request made[N];
+    struct id_source ids = {.n_left = 0};
+    for (int i = 0; i < N; i++) {
+        request_set_id(&made[i], &ids, NULL);
+        assert_int_equal(strspn(made[i].id, "0123456789abcdef"), 32);
+        for (int k = 0; k < i; k++) {
+            assert_string_not_equal(made[i].id, made[k].id);
+        }
+    }
 }
 static void test_reset_empties_all_but_the_arena(void **state) {
     struct request r = {.n_jobs = 3, .is_batch = true, .reply = {.http_status = 200}};
     assert_int_equal(arena_init(&r.arena, 1 << 20, NULL), STATUS_OK);
     assert_non_null(arena_alloc(&r.arena, 1000, 1));
-    request_set_id(&r, "x");
+    request_set_id(&r, NULL, "x");
     const struct arena before = r.arena;
     request_reset(&r);
     assert_ptr_equal(r.arena.data, before.data);

@@ -108,6 +108,47 @@ static void test_half_close_then_hang_up(void **state) {
     close(fds[0]);
     watch_stop(w);
 }
+/* A socket that is watched only now and then: what comes in between is told with the next add. */
+static void test_a_pause_loses_nothing(void **state) {
+    struct watch *w = start(4);
+    struct seen first = {.clock = NULL}, second = {.clock = NULL}, third = {.clock = NULL};
+    struct watch_entry e = {.active = false};
+    int fds[2];
+    make_pair(fds);
+    watch_add(w, &e, fds[0], 0, on_event, &first);
+    watch_pause(w, &e);
+    shutdown(fds[1], SHUT_WR);
+    sleep_ms(20);
+    watch_add(w, &e, -1, time_now_ns() + 3600 * NS_PER_S, on_event, &first); // not the socket
+    sleep_ms(20);
+    assert_int_equal(atomic_load(&first.n[WATCH_HALF_CLOSE]), 0);
+    watch_add(w, &e, fds[0], 0, on_event, &second);
+    assert_true(happens(&second, WATCH_HALF_CLOSE));
+    watch_pause(w, &e);
+    watch_add(w, &e, fds[0], 0, on_event, &third); // and who comes next is told it too
+    assert_true(happens(&third, WATCH_HALF_CLOSE));
+    watch_remove(w, &e);
+    assert_int_equal(atomic_load(&second.n[WATCH_HALF_CLOSE]), 1);
+    close(fds[0]), close(fds[1]);
+    watch_stop(w);
+}
+/* One entry, one number, another socket: a connection that takes over a closed one's place. */
+static void test_an_entry_for_another_socket(void **state) {
+    struct watch *w = start(1);
+    struct seen s = {.clock = NULL};
+    int old[2], new[2];
+    make_pair(old), make_pair(new);
+    watch_add(w, &s.entry, old[0], 0, on_event, &s);
+    watch_add(w, &s.entry, new[0], 0, on_event, &s);
+    close(old[1]);
+    sleep_ms(20);
+    assert_int_equal(atomic_load(&s.n[WATCH_HANG_UP]) + atomic_load(&s.n[WATCH_HALF_CLOSE]), 0);
+    close(new[1]);
+    assert_true(happens(&s, WATCH_HANG_UP));
+    watch_remove(w, &s.entry);
+    close(old[0]), close(new[0]);
+    watch_stop(w);
+}
 static void test_bytes_are_no_event(void **state) {
     struct watch *w = start(4);
     struct seen s = {.clock = NULL};
@@ -158,6 +199,45 @@ static void test_an_earlier_deadline_wakes_the_thread(void **state) {
     watch_add(w, &soon.entry, -1, now + 30 * NS_PER_MS, on_event, &soon);
     assert_true(happens(&soon, WATCH_DEADLINE));
     assert_int_equal(atomic_load(&late.n[WATCH_DEADLINE]), 0);
+    watch_stop(w);
+}
+/* Later, and from there earlier again, which is still later than at first. */
+static void test_a_moved_deadline_counts_alone(void **state) {
+    struct watch *w = start(1);
+    struct seen s = {.clock = NULL};
+    const int64_t now = time_now_ns();
+    watch_add(w, &s.entry, -1, now + 20 * NS_PER_MS, on_event, &s);
+    watch_add(w, &s.entry, -1, now + 3600 * NS_PER_S, on_event, &s);
+    sleep_ms(60); // the watch has looked and found the later one
+    assert_int_equal(atomic_load(&s.n[WATCH_DEADLINE]), 0);
+    const int64_t last = time_now_ns() + 30 * NS_PER_MS;
+    watch_add(w, &s.entry, -1, last, on_event, &s);
+    assert_true(happens(&s, WATCH_DEADLINE));
+    assert_true(time_now_ns() >= last);
+    sleep_ms(20);
+    assert_int_equal(atomic_load(&s.n[WATCH_DEADLINE]), 1);
+    watch_stop(w);
+}
+/* To and fro around the moments at which the watch looks: whatever it has seen, the last holds. */
+static void test_a_deadline_moved_while_it_is_looked_at(void **state) {
+    struct watch *w = start(1);
+    for (int i = 0; i < 200; i++) {
+        struct seen s = {.clock = NULL};
+        const int64_t begin = time_now_ns(), far = begin + 3600 * NS_PER_S;
+        watch_add(w, &s.entry, -1, begin + 20000, on_event, &s);
+        for (int64_t now = begin; now < begin + NS_PER_MS; now = time_now_ns()) {
+            watch_add(w, &s.entry, -1, far, on_event, &s);
+            watch_add(w, &s.entry, -1, now + 100000, on_event, &s);
+        }
+        watch_add(w, &s.entry, -1, far, on_event, &s);
+        const int early = atomic_load(&s.n[WATCH_DEADLINE]); // this thread may have been stopped
+        watch_add(w, &s.entry, -1, time_now_ns() + NS_PER_MS, on_event, &s);
+        for (int k = 0; k < PATIENCE_MS && atomic_load(&s.n[WATCH_DEADLINE]) == early; k++) {
+            sleep_ms(1);
+        }
+        assert_true(atomic_load(&s.n[WATCH_DEADLINE]) > early);
+        watch_remove(w, &s.entry);
+    }
     watch_stop(w);
 }
 static void test_adding_again_replaces(void **state) {
@@ -245,9 +325,13 @@ int main(void) {
         cmocka_unit_test(test_a_look_tells_hang_ups),
         cmocka_unit_test(test_hang_up_before_the_watch_began),
         cmocka_unit_test(test_half_close_then_hang_up),
+        cmocka_unit_test(test_a_pause_loses_nothing),
+        cmocka_unit_test(test_an_entry_for_another_socket),
         cmocka_unit_test(test_bytes_are_no_event),
         cmocka_unit_test(test_deadlines_come_in_order_and_once),
         cmocka_unit_test(test_an_earlier_deadline_wakes_the_thread),
+        cmocka_unit_test(test_a_moved_deadline_counts_alone),
+        cmocka_unit_test(test_a_deadline_moved_while_it_is_looked_at),
         cmocka_unit_test(test_adding_again_replaces),
         cmocka_unit_test(test_all_are_told_to_stop),
         cmocka_unit_test(test_removed_means_silent),
