@@ -145,7 +145,8 @@ static void print_checks(FILE *out, const struct result *r) {
         }
     }
 }
-void report_text(FILE *out, const struct result *r) {
+void report_text(FILE *out, const void *result) {
+    const struct result *r = result;
     const struct record *sum = r->round->sum;
     const long long n_failed = record_failures(sum);
     char load[400];
