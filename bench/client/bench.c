@@ -165,7 +165,7 @@ static enum bench_exit exit_of(const struct bench *b, bool is_written) {
 }
 static enum bench_exit refuse(const struct error *err, enum status s) {
     fprintf(stderr, "berth: bench: %s\n", err->text);
-    return s == STATUS_INVALID ? BENCH_USAGE : BENCH_FAULT;
+    return s == STATUS_INVALID || s == STATUS_TOO_LONG ? BENCH_USAGE : BENCH_FAULT;
 }
 enum bench_exit bench_run(const struct bench_config *cfg) {
     struct bench *b = xcalloc(1, sizeof(*b));

@@ -341,7 +341,8 @@ def confirm(server, tmp_path, *words, code=0):
 
 def start_confirm(server, tmp_path):
     trace = trace_of(tmp_path / "load.csv", [(i * 20, 33 if i % 2 else 60) for i in range(200)])
-    words = ["--url", f"http://127.0.0.1:{server.port}", "--trace", trace, "--cost", "400,400,0.1", "--confirm", "2"]
+    words = ["--url", f"http://127.0.0.1:{server.port}", "--trace", trace, "--cost", "400,400,0.1", "--confirm", "2",
+             "--budget-s", "20"]
     command = [*shlex.split(os.environ.get("BERTH_WRAPPER", "")), servers.binary(), "tune", *words]
     return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -467,7 +468,7 @@ def test_confirm_that_is_interrupted_puts_the_old_settings_back(start_berth, tmp
     server = start_berth("--mode", "bucketed")
     before = in_force(server)
     process = start_confirm(server, tmp_path)
-    assert eventually(lambda: in_force(server) != before, 60)
+    assert eventually(lambda: in_force(server) != before, 120)
     process.send_signal(number)
     process.communicate(timeout=60)
     assert process.returncode in (1, -number)
@@ -478,7 +479,7 @@ def test_confirm_when_the_server_goes_away(start_berth, tmp_path):
     server = start_berth("--mode", "bucketed")
     before = in_force(server)
     process = start_confirm(server, tmp_path)
-    assert eventually(lambda: in_force(server) != before, 60)
+    assert eventually(lambda: in_force(server) != before, 120)
     eventually(lambda: False, 1)  # into the proposal's turn
     server.process.kill()
     server.process.wait(30)
