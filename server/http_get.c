@@ -137,8 +137,9 @@ static enum status take_body(char *answer, size_t *len, const char *url, const c
     memmove(answer, answer + head, *len + 1);
     if (http_status != 200) {
         answer[strcspn(answer, "\r\n")] = 0;
-        return error_set(err, STATUS_IO, "%.100s%s: status %d: %.200s", url, path, http_status,
-                         answer);
+        const bool is_refused = http_status >= 400 && http_status < 500;
+        return error_set(err, is_refused ? STATUS_INVALID : STATUS_IO,
+                         "%.100s%s: status %d: %.200s", url, path, http_status, answer);
     }
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include "server/options.h"
 #include <cjson/cJSON.h>
 
+enum { TUNE_MAX_ROUNDS = 20 };
 struct tune_request { // the options, read; strings are borrowed from argv
     const char *trace, *lengths, *out, *url;
     double rate; // arrivals a second; 0: not said
@@ -16,8 +17,9 @@ struct tune_request { // the options, read; strings are borrowed from argv
     double coef[COST_TERMS];
     bool has_cost, compares_policies;
     double budget_s;
-    double confirm_s; // of load against `url`, before and after; 0: none
-    bool keeps;       // the proposal stays in force there
+    double confirm_s;   // of load against `url`, a turn; 0: none
+    int confirm_rounds; // each of a turn before and one with the proposal
+    bool keeps;         // the proposal stays in force there
 };
 /* STATUS_INVALID names the option and what is allowed. */
 MUST_CHECK enum status tune_request_read(struct tune_request *out, const struct options *opt,
@@ -48,8 +50,8 @@ MUST_CHECK enum status tune_read_in_force(struct tune_task *t, struct error *err
 /* Puts `p` in force; on failure nothing has changed, if the server answered. */
 MUST_CHECK enum status tune_put_policy(const struct tune_task *t, const struct policy_config *p,
                                        struct error *err);
-/* Plays the load there before and with the proposal; then the old settings are in force again,
- * unless they are not to be. */
+/* Plays the load there before and with the proposal, in turn; then the old settings are in force
+ * again, however it went, unless they are not to be. */
 MUST_CHECK enum status tune_confirm(FILE *out, const struct tune_task *t,
                                     const struct tune_report *r, struct error *err);
 

@@ -22,6 +22,7 @@ enum {
     OPT_SEED,
     OPT_BUDGET,
     OPT_CONFIRM,
+    OPT_CONFIRM_ROUNDS,
     OPT_KEEP,
     N_OPTS,
 };
@@ -59,6 +60,10 @@ static const struct own_option rows[N_OPTS] = {
                      "With --url: begin with the settings that the server has in force, and play "
                      "the load's busiest\n      S seconds there, with them and with the proposal; "
                      "0: do not; default 10."},
+    [OPT_CONFIRM_ROUNDS] =
+        {"confirm-rounds", "N",
+         "So often with each, in turn (before, proposal, proposal, before), so "
+         "that a machine that\n      drifts favours neither; 1 to 20; default 2."},
     [OPT_KEEP] = {"keep", NULL,
                   "Leave the proposal in force there; without it the old settings are put back."},
 };
@@ -97,7 +102,7 @@ static enum status read_option(double *out, const struct options *opt, int optio
 }
 static enum status read_numbers(struct tune_request *q, const struct options *opt,
                                 struct error *err) {
-    double count = TUNE_MAX_ARRIVALS, seed = 1;
+    double count = TUNE_MAX_ARRIVALS, seed = 1, rounds = 2;
     q->confirm_s = q->url && !q->compares_policies ? 10 : 0;
     q->budget_s = 60;
     enum status s = read_option(&q->rate, opt, OPT_RATE, 1e-3, 1e6, false, err);
@@ -113,6 +118,10 @@ static enum status read_numbers(struct tune_request *q, const struct options *op
     if (!s) {
         s = read_option(&q->confirm_s, opt, OPT_CONFIRM, 0, 3600, false, err);
     }
+    if (!s) {
+        s = read_option(&rounds, opt, OPT_CONFIRM_ROUNDS, 1, TUNE_MAX_ROUNDS, true, err);
+    }
+    q->confirm_rounds = (int)rounds;
     q->n_arrivals = (int)count;
     q->seed = (uint64_t)seed;
     return s;
@@ -177,6 +186,11 @@ static enum status check(const struct tune_request *q, const struct options *opt
         return error_set(err, STATUS_INVALID,
                          "--confirm plays the load against a server, for a proposal: it needs "
                          "--url, and not --simulate");
+    }
+    if (opt->own[OPT_CONFIRM_ROUNDS] && q->confirm_s == 0) {
+        return error_set(err, STATUS_INVALID,
+                         "--confirm-rounds is for a proposal that is confirmed: it needs --url, "
+                         "and not --simulate or --confirm 0");
     }
     if (q->keeps && q->confirm_s == 0) {
         return error_set(err, STATUS_INVALID,

@@ -218,7 +218,9 @@ static enum status take_line(struct answer *a, const char *data, size_t len, siz
     *used = n;
     a->head_bytes += a->state == ANSWER_CHUNK_SIZE || a->state == ANSWER_CHUNK_END ? 0 : n;
     if (a->n_line + n > ANSWER_MAX_LINE || a->head_bytes > ANSWER_MAX_HEAD) {
-        return too_long(err, "head, or a line of it, is too long");
+        return error_set(err, STATUS_TOO_LONG,
+                         "the answer's head is over %d bytes, or a line of it over %d",
+                         ANSWER_MAX_HEAD, ANSWER_MAX_LINE);
     }
     struct text whole = {data, n};
     if (a->n_line > 0 || !newline) {

@@ -2,13 +2,11 @@
  * that the server is there and means this path, the load, the reports. What can fail early does. */
 #include "bench/client/bench.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/timing.h"
 #include "bench/client/result.h"
@@ -40,70 +38,22 @@ const struct bench_config bench_defaults = {
 };
 
 enum { N_OUTPUTS = 4 };
-struct output {
-    const char *path; // NULL: not asked for
-    const char *option;
-    FILE *file;
-    void (*write)(FILE *out, const struct result *r);
-};
 struct bench {
     const struct bench_config *cfg;
     struct load load;
     struct result result;
     struct round sum;
-    struct output outputs[N_OUTPUTS];
+    struct report outputs[N_OUTPUTS];
 };
 
 static enum status open_outputs(struct bench *b, struct error *err) {
     const struct bench_config *c = b->cfg;
-    const struct output all[N_OUTPUTS] = {{c->json, "--json", NULL, report_json},
-                                          {c->csv, "--csv", NULL, report_csv},
-                                          {c->samples, "--samples", NULL, report_samples},
-                                          {c->html, "--html", NULL, report_html}};
+    const struct report all[N_OUTPUTS] = {{c->json, "--json", report_json, NULL},
+                                          {c->csv, "--csv", report_csv, NULL},
+                                          {c->samples, "--samples", report_samples, NULL},
+                                          {c->html, "--html", report_html, NULL}};
     memcpy(b->outputs, all, sizeof(all));
-    for (int i = 0; i < N_OUTPUTS; i++) {
-        struct output *o = &b->outputs[i];
-        if (!o->path) {
-            continue;
-        }
-        o->file = strcmp(o->path, "-") ? fopen(o->path, "w") : stdout;
-        if (!o->file) {
-            return error_set(err, STATUS_IO, "%s %s: %s", o->option, o->path, strerror(errno));
-        }
-    }
-    return STATUS_OK;
-}
-static bool close_output(struct output *o, bool is_written) {
-    if (!o->file) {
-        return true;
-    }
-    const bool is_well = !ferror(o->file) && fflush(o->file) == 0;
-    const bool is_closed = o->file == stdout || fclose(o->file) == 0;
-    o->file = NULL;
-    if (is_written && !(is_well && is_closed)) {
-        fprintf(stderr, "berth: bench: %s %s: %s\n", o->option, o->path, strerror(errno));
-        return false;
-    }
-    return true;
-}
-/* The text goes to stdout unless another report does. */
-static bool write_reports(struct bench *b) {
-    bool is_well = true, has_stdout = b->cfg->quiet;
-    for (int i = 0; i < N_OUTPUTS; i++) {
-        has_stdout = has_stdout || b->outputs[i].file == stdout;
-    }
-    if (!has_stdout) {
-        report_text(stdout, &b->result);
-        is_well = fflush(stdout) == 0;
-    }
-    for (int i = 0; i < N_OUTPUTS; i++) {
-        struct output *o = &b->outputs[i];
-        if (o->file) {
-            o->write(o->file, &b->result);
-        }
-        is_well = close_output(o, true) && is_well;
-    }
-    return is_well;
+    return reports_open(b->outputs, N_OUTPUTS, err);
 }
 
 /* Statuses that no text can have earned: the path, the method or the key is wrong. */
@@ -215,7 +165,7 @@ static enum bench_exit exit_of(const struct bench *b, bool is_written) {
 }
 static enum bench_exit refuse(const struct error *err, enum status s) {
     fprintf(stderr, "berth: bench: %s\n", err->text);
-    return s == STATUS_INVALID ? BENCH_USAGE : BENCH_FAULT;
+    return s == STATUS_INVALID || s == STATUS_TOO_LONG ? BENCH_USAGE : BENCH_FAULT;
 }
 enum bench_exit bench_run(const struct bench_config *cfg) {
     struct bench *b = xcalloc(1, sizeof(*b));
@@ -229,11 +179,10 @@ enum bench_exit bench_run(const struct bench_config *cfg) {
         code = refuse(&err, s);
     } else {
         b->result.offered = offered_rate(b);
-        code = exit_of(b, write_reports(b));
+        code = exit_of(
+            b, reports_write(b->outputs, N_OUTPUTS, cfg->quiet ? NULL : report_text, &b->result));
     }
-    for (int i = 0; i < N_OUTPUTS; i++) {
-        (void)close_output(&b->outputs[i], false);
-    }
+    reports_close(b->outputs, N_OUTPUTS);
     round_finish(&b->sum);
     load_finish(&b->load);
     free(b);

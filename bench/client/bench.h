@@ -45,7 +45,8 @@ struct bench_config {
     int rounds;
     double equal_s, overload_s, overload; // overload: times the bad case's closed-loop rate
     bool sweep;
-    bool quick; // times of rounds that are not given are short
+    bool quick;          // times of rounds that are not given are short
+    double time_limit_s; // of all of it, servers' starts included; 0: worked out from the loads
     const char *slo, *budgets, *budget_ms;
 };
 extern const struct bench_config bench_defaults;

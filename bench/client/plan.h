@@ -8,7 +8,7 @@
 #include "bench/client/url.h"
 
 enum { PLAN_HEAD_BYTES = 16384, STOP_REASON_BYTES = 300 };
-enum stop { STOP_NOT, STOP_SIGNAL, STOP_SERVER_LOST };
+enum stop { STOP_NOT, STOP_SIGNAL, STOP_SERVER_LOST, STOP_TIME_UP };
 
 struct progress {
     atomic_llong n_sent, n_ok, n_failed;
@@ -36,6 +36,7 @@ struct plan {
     int n_threads;
     int64_t timeout_ns, spin_ns, give_up_ns; // give_up 0: never
     int64_t offset_ns;                       // of this round in the series over time
+    int64_t end_by_ns;                       // the round is stopped then, done or not; 0: never
 
     int64_t start_ns;        // when the warm-up begins
     atomic_llong next_index; // closed loop: of the next recorded request

@@ -218,7 +218,8 @@ void record_answer(struct record *r, const struct shot *shot, const struct answe
         return;
     }
     char what[FAILURE_EXAMPLE_BYTES];
-    snprintf(what, sizeof(what), "HTTP %d: %s", a->http_status, a->snippet);
+    snprintf(what, sizeof(what), "HTTP %d%s%s", a->http_status, *a->snippet ? ": " : "",
+             a->snippet);
     record_failed(r, shot, kind, what);
     keep_sample(r, shot, kind, a, 0);
 }

@@ -15,7 +15,8 @@ static void field(FILE *out, const char *text) {
     }
     fputc('"', out);
 }
-void report_csv(FILE *out, const struct result *r) {
+void report_csv(FILE *out, const void *result) {
+    const struct result *r = result;
     static const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999, 0.9999};
     const struct record *sum = r->round->sum;
     const struct hist *h = &sum->latency;
@@ -44,7 +45,8 @@ void report_csv(FILE *out, const struct result *r) {
     }
     fputc('\n', out);
 }
-void report_samples(FILE *out, const struct result *r) {
+void report_samples(FILE *out, const void *result) {
+    const struct result *r = result;
     const struct record *sum = r->round->sum;
     const struct stages *names = &r->load->stages;
     const int n = atomic_load(&names->n);

@@ -298,7 +298,8 @@ static void print_client(FILE *out, const struct result *r) {
             (double)h->max / 1e3, (long long)sum->n_waited,
             r->round->wall_s > 0 ? 100 * sum->cpu_s / r->round->wall_s : 0.0);
 }
-void report_html(FILE *out, const struct result *r) {
+void report_html(FILE *out, const void *result) {
+    const struct result *r = result;
     const struct record *sum = r->round->sum;
     print_head(out, r);
     print_summary(out, r);

@@ -4,39 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-static void string(FILE *out, const char *text) {
-    fputc('"', out);
-    for (const char *c = text; *c; c++) {
-        const unsigned char byte = (unsigned char)*c;
-        if (byte < ' ') {
-            fprintf(out, "\\u%04x", byte);
-        } else if (byte == '"' || byte == '\\') {
-            fprintf(out, "\\%c", byte);
-        } else {
-            fputc(byte, out);
-        }
-    }
-    fputc('"', out);
-}
 static void key_string(FILE *out, const char *key, const char *text) {
     fprintf(out, "  \"%s\": ", key);
-    if (text) {
-        string(out, text);
-    } else {
-        fputs("null", out);
-    }
+    json_text(out, text);
     fputs(",\n", out);
-}
-static void number(FILE *out, double v) {
-    if (isfinite(v)) {
-        fprintf(out, "%.9g", v);
-    } else {
-        fputs("null", out);
-    }
 }
 static void key_number(FILE *out, const char *key, double v) {
     fprintf(out, "  \"%s\": ", key);
-    number(out, v);
+    json_number(out, v);
     fputs(",\n", out);
 }
 static void histogram(FILE *out, const char *key, const struct hist *h, double unit,
@@ -72,7 +47,7 @@ static void errors(FILE *out, const struct record *sum) {
         if (sum->n_failed[i] > 0) {
             fprintf(out, "%s\"%s\": {\"count\": %lld, \"first\": ", separator, failure_names[i],
                     (long long)sum->n_failed[i]);
-            string(out, sum->example[i]);
+            json_text(out, sum->example[i]);
             fputs("}", out);
             separator = ", ";
         }
@@ -86,10 +61,10 @@ static void stages(FILE *out, const struct result *r) {
     fputs("  \"stages\": [", out);
     for (int i = 0; i < n; i++) {
         fprintf(out, "%s\n    {\"name\": ", i ? "," : "");
-        string(out, s[i].name);
+        json_text(out, s[i].name);
         fprintf(out, ", \"mean_ms\": %.9g, \"share\": %.6f, \"share_of_slowest_1_percent\": ",
                 s[i].mean_ms, s[i].share);
-        number(out, s[i].slow_share);
+        json_number(out, s[i].slow_share);
         fprintf(out, ", \"over_20_percent\": %s}",
                 s[i].share > SHARE_TO_NAME || s[i].slow_share > SHARE_TO_NAME ? "true" : "false");
     }
@@ -111,9 +86,9 @@ static void buckets(FILE *out, const struct result *r) {
                 (unsigned long long)h->count, (double)hist_quantile(h, 0.5) / 1e6,
                 (double)hist_quantile(h, 0.95) / 1e6, (double)hist_quantile(h, 0.99) / 1e6,
                 (double)hist_quantile(h, 0.999) / 1e6);
-        number(out, b[i]->queue_n ? b[i]->queue_ms / (double)b[i]->queue_n : NAN);
+        json_number(out, b[i]->queue_n ? b[i]->queue_ms / (double)b[i]->queue_n : NAN);
         fputs(", \"padding_ratio\": ", out);
-        number(out, b[i]->n_rows > 0 ? 1 - b[i]->n_tokens / b[i]->n_rows : NAN);
+        json_number(out, b[i]->n_rows > 0 ? 1 - b[i]->n_tokens / b[i]->n_rows : NAN);
         fputs("}", out);
     }
     fputs("],\n", out);
@@ -146,9 +121,9 @@ static void series(FILE *out, const struct record *sum) {
                 "\"failed\": %lld, \"mean_ms\": ",
                 separator, (double)i * (double)sum->slot_ns / 1e9, (double)sum->slot_ns / 1e9,
                 (long long)s->n_due, (long long)s->n_ok, (long long)s->n_failed);
-        number(out, s->n_ok ? s->latency_ms / (double)s->n_ok : NAN);
+        json_number(out, s->n_ok ? s->latency_ms / (double)s->n_ok : NAN);
         fprintf(out, ", \"max_ms\": %.6g, \"queue_mean_ms\": ", s->latency_max_ms);
-        number(out, s->queue_n ? s->queue_ms / (double)s->queue_n : NAN);
+        json_number(out, s->queue_n ? s->queue_ms / (double)s->queue_n : NAN);
         fprintf(out, ", \"queue_max_ms\": %.6g}", s->queue_max_ms);
         separator = ",";
     }
@@ -167,14 +142,14 @@ static void rounds(FILE *out, const struct result *r) {
         return;
     }
     fputs("  \"find_rate\": {\"goal\": ", out);
-    string(out, r->goal.text);
+    json_text(out, r->goal.text);
     fputs(", \"rate_per_s\": ", out);
-    number(out, r->found_rate > 0 ? r->found_rate : NAN);
+    json_number(out, r->found_rate > 0 ? r->found_rate : NAN);
     fputs(", \"tries\": [", out);
     for (int i = 0; i < r->n_tries; i++) {
         const struct rate_try *t = &r->tries[i];
         fprintf(out, "%s\n    {\"rate_per_s\": %.9g, \"value_ms\": ", i ? "," : "", t->rate);
-        number(out, t->value_ms);
+        json_number(out, t->value_ms);
         fprintf(out, ", \"throughput_per_s\": %.9g, \"error_rate\": %.6f, \"holds\": %s}",
                 t->throughput, t->error_rate, t->holds ? "true" : "false");
     }
@@ -187,14 +162,15 @@ static void checks(FILE *out, const struct result *r) {
         const bool holds = criterion_holds(&r->checks[i], r->round);
         has_failed = has_failed || holds;
         fprintf(out, "%s{\"fail_if\": ", i ? ", " : "");
-        string(out, r->checks[i].text);
+        json_text(out, r->checks[i].text);
         fputs(", \"value\": ", out);
-        number(out, criterion_value(&r->checks[i], r->round));
+        json_number(out, criterion_value(&r->checks[i], r->round));
         fprintf(out, ", \"failed\": %s}", holds ? "true" : "false");
     }
     fprintf(out, "],\n  \"failed\": %s\n", has_failed ? "true" : "false");
 }
-void report_json(FILE *out, const struct result *r) {
+void report_json(FILE *out, const void *result) {
+    const struct result *r = result;
     const struct record *sum = r->round->sum;
     const double n_failed = (double)record_failures(sum);
     char load[400];

@@ -128,7 +128,12 @@ static void print_rounds(FILE *out, const struct result *r) {
                 t->holds ? "holds" : "broken");
     }
     if (r->n_tries > 0 && r->found_rate > 0) {
-        fprintf(out, "highest     %.2f/s holds %s\n", r->found_rate, r->goal.text);
+        bool has_broken = false;
+        for (int i = 0; i < r->n_tries; i++) {
+            has_broken = has_broken || !r->tries[i].holds;
+        }
+        fprintf(out, "highest     %.2f/s holds %s%s\n", r->found_rate, r->goal.text,
+                has_broken ? "" : "; none that was tried broke it: begin with a higher --rate");
     } else if (r->n_tries > 0) {
         fprintf(out, "highest     no rate that was tried holds %s\n", r->goal.text);
     }
@@ -145,7 +150,8 @@ static void print_checks(FILE *out, const struct result *r) {
         }
     }
 }
-void report_text(FILE *out, const struct result *r) {
+void report_text(FILE *out, const void *result) {
+    const struct result *r = result;
     const struct record *sum = r->round->sum;
     const long long n_failed = record_failures(sum);
     char load[400];

@@ -4,6 +4,7 @@
 #include "bench/client/bench.h"
 #include "bench/client/criteria.h"
 #include "bench/client/prepare.h"
+#include "bench/client/report_files.h"
 #include <stdio.h>
 
 enum { RESULT_MAX_ROUNDS = 100 };
@@ -54,9 +55,10 @@ struct display_row {
 enum { DISPLAY_ROWS = 24 };
 int result_display_rows(struct display_row out[DISPLAY_ROWS], const struct hist *h);
 
-void report_text(FILE *out, const struct result *r);
-void report_json(FILE *out, const struct result *r);
-void report_csv(FILE *out, const struct result *r);     // one header, one line
-void report_samples(FILE *out, const struct result *r); // a line a request
-void report_html(FILE *out, const struct result *r);
+/* Of a struct result, as report_files.h calls them. */
+void report_text(FILE *out, const void *result);
+void report_json(FILE *out, const void *result);
+void report_csv(FILE *out, const void *result);     // one header, one line
+void report_samples(FILE *out, const void *result); // a line a request
+void report_html(FILE *out, const void *result);
 #endif

@@ -65,6 +65,9 @@ static void watch_threads(struct plan *p, atomic_int *n_running, const sigset_t 
         if (signal > 0) {
             plan_stop(p, STOP_SIGNAL, signal == SIGINT ? "interrupted" : "terminated");
         }
+        if (p->end_by_ns && time_now_ns() >= p->end_by_ns) {
+            plan_stop(p, STOP_TIME_UP, "the time limit was over");
+        }
         if (title && n_ticks++ % TICKS_A_LINE == 0) {
             print_progress(p, title);
         }

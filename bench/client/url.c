@@ -2,10 +2,15 @@
  * load against another place than was meant. */
 #include "bench/client/url.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { CHOOSE_MS = 1000 };
 
 static enum status refuse(struct error *err, const char *text, const char *why) {
     return error_set(err, STATUS_INVALID,
@@ -84,6 +89,34 @@ enum status url_parse(struct url *out, const char *text, struct error *err) {
     *out = u;
     return STATUS_OK;
 }
+static bool takes_a_connection(const struct addrinfo *a) {
+    const int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int code = 0;
+    socklen_t len = sizeof(code);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_well = connect(fd, a->ai_addr, a->ai_addrlen) == 0;
+    if (!is_well && errno == EINPROGRESS) {
+        struct pollfd wait = {.fd = fd, .events = POLLOUT};
+        is_well = poll(&wait, 1, CHOOSE_MS) == 1 &&
+                  getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) == 0 && code == 0;
+    }
+    close(fd);
+    return is_well;
+}
+void url_choose(struct address *out, const struct addrinfo *found) {
+    const struct addrinfo *chosen = found;
+    for (const struct addrinfo *a = found; found->ai_next && a; a = a->ai_next) {
+        if (takes_a_connection(a)) {
+            chosen = a;
+            break;
+        }
+    }
+    memcpy(&out->storage, chosen->ai_addr, chosen->ai_addrlen);
+    out->len = chosen->ai_addrlen;
+    out->family = chosen->ai_family;
+}
 enum status url_resolve(struct address *out, const struct url *u, struct error *err) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
@@ -91,9 +124,7 @@ enum status url_resolve(struct address *out, const struct url *u, struct error *
     if (code || !found) {
         return error_set(err, STATUS_IO, "%s: no such host: %s", u->host, gai_strerror(code));
     }
-    memcpy(&out->storage, found->ai_addr, found->ai_addrlen);
-    out->len = found->ai_addrlen;
-    out->family = found->ai_family;
+    url_choose(out, found);
     freeaddrinfo(found);
     return STATUS_OK;
 }

@@ -19,6 +19,10 @@ struct address {
     socklen_t len;
     int family;
 };
-/* The first address of the name. STATUS_IO: it has none. May wait for a name server. */
+struct addrinfo;
+/* The first of `found` that takes a connection within a second; the first of all when it is the
+ * only one or none does. "localhost" is ::1 and 127.0.0.1, and a server listens on one of them. */
+void url_choose(struct address *out, const struct addrinfo *found);
+/* The address of the name so chosen. STATUS_IO: it has none. May wait for a name server. */
 MUST_CHECK enum status url_resolve(struct address *out, const struct url *u, struct error *err);
 #endif

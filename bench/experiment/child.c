@@ -75,8 +75,10 @@ bool child_is_alive(struct child *c) {
     }
     return c->pid > 0;
 }
-static enum status wait_until_ready(struct child *c, bool *interrupted, struct error *err) {
-    const int64_t until_ns = time_now_ns() + START_S * NS_PER_S;
+static enum status wait_until_ready(struct child *c, int64_t end_by_ns, bool *interrupted,
+                                    struct error *err) {
+    const int64_t start_ns = time_now_ns(), longest_ns = start_ns + START_S * NS_PER_S;
+    const int64_t until_ns = end_by_ns < longest_ns ? end_by_ns : longest_ns;
     while (!(c->port = ready_port(c))) {
         if (!child_is_alive(c)) {
             return say_why(c, err);
@@ -86,14 +88,15 @@ static enum status wait_until_ready(struct child *c, bool *interrupted, struct e
             return error_set(err, STATUS_IO, "interrupted");
         }
         if (time_now_ns() > until_ns) {
-            return error_set(err, STATUS_IO, "the server was not ready after %d s", START_S);
+            return error_set(err, STATUS_IO, "the server was not ready after %.0f s",
+                             (double)(until_ns - start_ns) / 1e9);
         }
         sleep_a_tick();
     }
     return STATUS_OK;
 }
-enum status child_start(struct child *c, const char *const *words, bool *interrupted,
-                        struct error *err) {
+enum status child_start(struct child *c, const char *const *words, int64_t end_by_ns,
+                        bool *interrupted, struct error *err) {
     const pid_t parent = getpid();
     *c = (struct child){.log = tmpfile()};
     *interrupted = false;
@@ -105,17 +108,20 @@ enum status child_start(struct child *c, const char *const *words, bool *interru
         run_server(words, fileno(c->log), parent);
     }
     const enum status s = c->pid < 0 ? error_set(err, STATUS_IO, "no process: %s", strerror(errno))
-                                     : wait_until_ready(c, interrupted, err);
+                                     : wait_until_ready(c, end_by_ns, interrupted, err);
     if (s) {
         child_stop(c);
     }
     return s;
 }
-void child_stop(struct child *c) {
-    const int64_t until_ns = time_now_ns() + STOP_S * NS_PER_S;
+void child_ask_to_end(const struct child *c) {
     if (c->pid > 0) {
         kill(c->pid, SIGTERM);
     }
+}
+void child_stop(struct child *c) {
+    const int64_t until_ns = time_now_ns() + STOP_S * NS_PER_S;
+    child_ask_to_end(c);
     while (child_is_alive(c) && time_now_ns() < until_ns) {
         sleep_a_tick();
     }

@@ -16,11 +16,13 @@ struct child {
     FILE *log;           // what it wrote to stderr
     struct rusage usage; // once it has ended
 };
-/* `words`: the options after "berth serve", NULL at the end. Returns when it is ready. *interrupted
- * (may not be NULL) when SIGINT or SIGTERM, which the caller has blocked, came first. STATUS_IO
- * with what it said when it did not start. */
-MUST_CHECK enum status child_start(struct child *c, const char *const *words, bool *interrupted,
-                                   struct error *err);
+/* `words`: the options after "berth serve", NULL at the end. Returns when it is ready, or at
+ * `end_by_ns` (monotonic) at the latest. *interrupted (may not be NULL) when SIGINT or SIGTERM,
+ * which the caller has blocked, came first. STATUS_IO with what it said when it did not start. */
+MUST_CHECK enum status child_start(struct child *c, const char *const *words, int64_t end_by_ns,
+                                   bool *interrupted, struct error *err);
+/* SIGTERM and no more: several servers may end side by side before child_stop() waits for each. */
+void child_ask_to_end(const struct child *c);
 /* SIGTERM, then SIGKILL to what does not end; takes one that never ran. */
 void child_stop(struct child *c);
 bool child_is_alive(struct child *c);

@@ -59,14 +59,14 @@ double padding_gain(const struct way *a, const struct way *b) {
 static bool is_main(const struct padding *p, int way) {
     return way < p->n_compared || way == p->cure;
 }
-static double closed_seconds(const struct padding *p) {
-    return p->runner.cfg->duration_s > 0 ? p->runner.cfg->duration_s : 6;
+static double closed_seconds(const struct bench_config *c) {
+    return c->duration_s > 0 ? c->duration_s : 6;
 }
 static void run_closed(struct padding *p) {
     const struct bench_config *c = p->runner.cfg;
     char label[64];
     for (int k = 0; k < c->rounds; k++) {
-        const struct load_spec spec = {.seconds = closed_seconds(p),
+        const struct load_spec spec = {.seconds = closed_seconds(c),
                                        .warmup_s = c->warmup_s,
                                        .seed = c->seed + k,
                                        .label = label};
@@ -84,32 +84,33 @@ static void run_closed(struct padding *p) {
 static void run_open(struct padding *p, enum padding_load load, const char *label, double seconds,
                      double others_s) {
     const struct bench_config *c = p->runner.cfg;
-    for (int i = 0; i < p->n_ways && p->rates[load] > 0; i++) {
+    const int first[] = {p->bad, p->cure}; // a run that is cut has these at least
+    for (int k = -2; k < p->n_ways && p->rates[load] > 0; k++) {
+        const int i = k < 0 ? first[k + 2] : k;
         const bool is_other = i != p->bad && i != p->cure;
         const struct load_spec spec = {.rate = p->rates[load],
                                        .seconds = is_other ? others_s : seconds,
                                        .warmup_s = c->warmup_s,
                                        .seed = c->seed + c->rounds + (int)load,
                                        .label = label};
-        if (is_main(p, i)) {
+        if (k < 0 || (is_other && is_main(p, i))) {
             way_load(&p->ways[i], (int)load, &spec, &p->runner);
         }
     }
 }
 /* Loads and warm-ups alone. */
-static double expected_seconds(const struct padding *p) {
-    const struct bench_config *c = p->runner.cfg;
+static double expected_seconds(const struct padding *p, const struct bench_config *c) {
     const int n_main = p->cure < p->n_compared ? p->n_compared : p->n_compared + 1;
     const double others_s = fmin(OTHERS_OVERLOAD_S, c->overload_s);
-    return p->n_ways * c->rounds * (closed_seconds(p) + c->warmup_s) +
+    return p->n_ways * c->rounds * (closed_seconds(c) + c->warmup_s) +
            n_main * (c->equal_s + c->warmup_s) + 2 * c->overload_s + (n_main - 2) * others_s +
            n_main * c->warmup_s;
 }
 static void run(struct padding *p) {
     const struct bench_config *c = p->runner.cfg;
     if (!c->quiet && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "%d ways to serve %s, %.0f s of load\n", p->n_ways, c->model,
-                expected_seconds(p));
+        fprintf(stderr, "%d ways to serve %s, %.0f s of load, %.0f s at most in all\n", p->n_ways,
+                c->model, expected_seconds(p, c), p->runner.limit_s);
     }
     for (int i = 0; i < p->n_ways && runner_goes_on(&p->runner); i++) {
         way_start(&p->ways[i], &p->runner);
@@ -120,9 +121,7 @@ static void run(struct padding *p) {
     if (isatty(STDERR_FILENO) && !c->quiet) {
         fputs("\r\033[K", stderr);
     }
-    for (int i = 0; i < p->n_ways; i++) {
-        child_stop(&p->ways[i].child);
-    }
+    ways_stop(p->ways, p->n_ways);
 }
 static enum bench_exit exit_of(const struct padding *p, bool is_written) {
     return p->runner.is_partial || p->runner.is_interrupted || !is_written ? BENCH_FAULT : BENCH_OK;
@@ -136,23 +135,22 @@ enum bench_exit experiment_padding(const struct bench_config *cfg) {
     const time_t now = time(NULL);
     struct tm utc;
     own.connections = cfg->connections > 0 ? cfg->connections : CONNECTIONS;
-    runner_begin(&p->runner, &own);
     gmtime_r(&now, &utc);
     strftime(p->started, sizeof(p->started), "%Y-%m-%dT%H:%M:%SZ", &utc);
     choose_ways(p, cfg->fusion);
+    runner_begin(&p->runner, &own, expected_seconds(p, &own));
     const int64_t start_ns = time_now_ns();
     bool is_written = false;
-    if (reports_open(reports, cfg, &err)) {
+    if (experiment_open(reports, cfg, &err)) {
         fprintf(stderr, "berth: bench: %s\n", err.text);
     } else {
         run(p);
         p->took_s = (double)(time_now_ns() - start_ns) / 1e9;
-        is_written = reports_write(reports, cfg, padding_text, p);
+        is_written = reports_write(reports, N_REPORTS, cfg->quiet ? NULL : padding_text, p);
     }
     const enum bench_exit code = exit_of(p, is_written);
-    for (int i = 0; i < p->n_ways; i++) {
-        way_finish(&p->ways[i]);
-    }
+    reports_close(reports, N_REPORTS);
+    ways_finish(p->ways, p->n_ways);
     free(p);
     return code;
 }

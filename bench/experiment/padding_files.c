@@ -62,9 +62,13 @@ void padding_json(FILE *out, const void *padding) {
     json_text(out, c->texts ? c->texts : c->lengths ? c->lengths : "mixed");
     fprintf(out,
             ",\n  \"started\": \"%s\", \"version\": \"%s\", \"seed\": %lld, \"cores\": %d, "
-            "\"connections\": %d, \"seconds\": %.1f, \"partial\": %s,\n  \"bad\": ",
+            "\"connections\": %d, \"seconds\": %.1f, \"time_limit_s\": %.1f, \"partial\": %s,\n  "
+            "\"cut\": ",
             p->started, BERTH_VERSION, (long long)c->seed, p->runner.n_cores, c->connections,
-            p->took_s, p->runner.is_partial || p->runner.is_interrupted ? "true" : "false");
+            p->took_s, p->runner.limit_s,
+            p->runner.is_partial || p->runner.is_interrupted ? "true" : "false");
+    json_text(out, runner_cut(&p->runner));
+    fputs(", \"bad\": ", out);
     json_text(out, p->ways[p->bad].name);
     fputs(", \"cure\": ", out);
     json_text(out, p->ways[p->cure].name);

@@ -163,8 +163,8 @@ void padding_html(FILE *out, const void *padding) {
             (long long)c->seed);
     html_escape(out, c->texts ? c->texts : c->lengths ? c->lengths : "mixed");
     fputs("</p>\n", out);
-    if (p->runner.is_interrupted) {
-        fputs("<p class=\"bad\">Partial: interrupted.</p>\n", out);
+    if (runner_cut(&p->runner)) {
+        fprintf(out, "<p class=\"bad\">Partial: %s.</p>\n", runner_cut(&p->runner));
     }
     for (int i = 0; i < p->n_ways; i++) {
         if (p->ways[i].has_failed) {

@@ -81,8 +81,8 @@ static void print_table(FILE *out, const struct padding *p) {
 }
 
 static void print_failures(FILE *out, const struct padding *p) {
-    if (p->runner.is_interrupted) {
-        fputs("\nPARTIAL: interrupted; what was measured before stands\n", out);
+    if (runner_cut(&p->runner)) {
+        fprintf(out, "\nPARTIAL: %s; what was measured before stands\n", runner_cut(&p->runner));
     }
     for (int i = 0; i < p->n_ways; i++) {
         if (p->ways[i].has_failed) {

@@ -2,7 +2,6 @@
  * of figures as JSON and CSV. */
 #include "bench/experiment/way.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -10,68 +9,14 @@
 const char report_css[] =
     ".good{background:#e6f4ea;padding:.6em 1em;border-left:4px solid #3a9d5d}\n";
 
-enum status reports_open(struct report reports[N_REPORTS], const struct bench_config *cfg,
-                         struct error *err) {
+enum status experiment_open(struct report reports[N_REPORTS], const struct bench_config *cfg,
+                            struct error *err) {
     const char *const paths[N_REPORTS] = {cfg->json, cfg->csv, cfg->html};
     static const char *const options[N_REPORTS] = {"--json", "--csv", "--html"};
     for (int i = 0; i < N_REPORTS; i++) {
-        struct report *o = &reports[i];
-        o->path = paths[i], o->option = options[i];
-        if (!o->path) {
-            continue;
-        }
-        o->file = strcmp(o->path, "-") ? fopen(o->path, "w") : stdout;
-        if (!o->file) {
-            return error_set(err, STATUS_IO, "%s %s: %s", o->option, o->path, strerror(errno));
-        }
+        reports[i].path = paths[i], reports[i].option = options[i];
     }
-    return STATUS_OK;
-}
-static bool write_one(struct report *o, const void *of) {
-    o->write(o->file, of);
-    const bool is_well = !ferror(o->file) && fflush(o->file) == 0;
-    const bool is_closed = o->file == stdout || fclose(o->file) == 0;
-    o->file = NULL;
-    if (!is_well || !is_closed) {
-        fprintf(stderr, "berth: bench: %s %s: %s\n", o->option, o->path, strerror(errno));
-    }
-    return is_well && is_closed;
-}
-bool reports_write(struct report reports[N_REPORTS], const struct bench_config *cfg,
-                   void (*text)(FILE *out, const void *of), const void *of) {
-    bool is_well = true, has_stdout = cfg->quiet;
-    for (int i = 0; i < N_REPORTS; i++) {
-        has_stdout = has_stdout || reports[i].file == stdout;
-    }
-    if (!has_stdout) {
-        text(stdout, of);
-        is_well = fflush(stdout) == 0;
-    }
-    for (int i = 0; i < N_REPORTS; i++) {
-        is_well = (!reports[i].file || write_one(&reports[i], of)) && is_well;
-    }
-    return is_well;
-}
-
-void json_text(FILE *out, const char *text) {
-    fputc('"', out);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\') {
-            fprintf(out, "\\%c", *c);
-        } else if (*c < ' ') {
-            fprintf(out, "\\u%04x", *c);
-        } else {
-            fputc(*c, out);
-        }
-    }
-    fputc('"', out);
-}
-void json_number(FILE *out, double v) {
-    if (isfinite(v)) {
-        fprintf(out, "%.6g", v);
-    } else {
-        fputs("null", out);
-    }
+    return reports_open(reports, N_REPORTS, err);
 }
 
 enum { N_NUMBERS = 16, N_COUNTS = 4 };

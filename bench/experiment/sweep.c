@@ -1,8 +1,9 @@
 /* sweep.c - servers that differ in their batch budgets, the same rates on each. A closed loop on
- * every server says what the best can do; the rates are parts of that, taken in rounds over the
- * servers; then each server gets one rate more, between the last that held and the first that did
- * not. The knee is where throughput over latency is largest (Kleinrock's power, 1979). Cost is time
- * of the machine: all its cores, whether busy or waiting, for what it serves within the goal. */
+ * every server says what it can do; the rates are parts of what the best can, taken in rounds over
+ * the servers, each up to the first that is more than it can do: beyond, it would only queue; then
+ * each server gets one rate more, between the last that held and the first that did not. The knee
+ * is where throughput over latency is largest (Kleinrock's power, 1979). Cost is time of the
+ * machine: all its cores, whether busy or waiting, for what it serves within the goal. */
 #include "bench/experiment/sweep.h"
 
 #include <math.h>
@@ -13,7 +14,7 @@
 
 #include "base/timing.h"
 
-enum { CONNECTIONS = 64, MAX_LIST = 8 };
+enum { CONNECTIONS = 64, MAX_LIST = 8, POINT_S = 3 };
 #define MAX_ERROR_RATE 0.01
 #define SAME_COST 0.02 // closer than that, CPU time decides
 static const double grid[SWEEP_GRID] = {0.2, 0.4, 0.6, 0.75, 0.9, 1.05};
@@ -140,36 +141,62 @@ static double rate_between(const struct sweep_curve *c) {
     const double high = c->points[c->best + 1].f.offered;
     return c->best < 0 ? high / 2 : sqrt(high * c->points[c->best].f.offered);
 }
-static void run(struct sweep *w) {
-    const struct bench_config *c = w->runner.cfg;
-    struct load_spec spec = {.seconds = c->duration_s > 0 ? c->duration_s : 4,
-                             .warmup_s = c->warmup_s,
-                             .seed = c->seed,
-                             .label = "closed loop"};
-    for (int i = 0; i < w->n_ways && runner_goes_on(&w->runner); i++) {
-        way_start(&w->ways[i], &w->runner);
-    }
-    for (int i = 0; i < w->n_ways; i++) {
-        way_load(&w->ways[i], SWEEP_CLOSED, &spec, &w->runner);
-    }
+static double point_seconds(const struct bench_config *c) {
+    return c->duration_s > 0 ? c->duration_s : POINT_S;
+}
+/* At most: a server that cannot do them all gets fewer rates. */
+static double load_seconds(const struct sweep *w, const struct bench_config *c) {
+    return w->n_ways * (1 + SWEEP_POINTS) * (point_seconds(c) + c->warmup_s);
+}
+/* The rate before was within what the server can do. */
+static bool is_worth(const struct sweep *w, int way, int k, double most) {
+    const struct figures f = way_figures(&w->ways[way], SWEEP_CLOSED, &w->runner);
+    return k == 0 || (f.is_there && grid[k - 1] * most < f.throughput);
+}
+static void run_grid(struct sweep *w, struct load_spec spec) {
     const double most = best_capacity(w);
+    char label[64];
+    spec.label = label;
     for (int k = 0; k < SWEEP_GRID && most > 0; k++) {
-        char label[64];
-        spec.rate = grid[k] * most, spec.seed++, spec.label = label;
+        spec.rate = grid[k] * most, spec.seed++;
         snprintf(label, sizeof(label), "rate %d of %d, %.4g/s", k + 1, SWEEP_GRID, spec.rate);
         for (int i = 0; i < w->n_ways; i++) {
-            way_load(&w->ways[i], 1 + k, &spec, &w->runner);
+            if (is_worth(w, i, k, most)) {
+                way_load(&w->ways[i], 1 + k, &spec, &w->runner);
+            }
         }
     }
-    judge(w);
-    spec.label = "between";
+}
+static void run_between(struct sweep *w, struct load_spec spec) {
+    spec.label = "between", spec.seed += SWEEP_GRID + 1;
     for (int i = 0; i < w->n_ways; i++) {
         spec.rate = rate_between(&w->curves[i]);
         if (spec.rate > 0) {
             way_load(&w->ways[i], 1 + SWEEP_GRID, &spec, &w->runner);
         }
     }
+}
+static void run(struct sweep *w) {
+    const struct bench_config *c = w->runner.cfg;
+    struct load_spec spec = {.seconds = point_seconds(c),
+                             .warmup_s = c->warmup_s,
+                             .seed = c->seed,
+                             .label = "closed loop"};
+    if (!c->quiet && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "%d budgets for %s, up to %.0f s of load, %.0f s at most in all\n",
+                w->n_ways, c->model, load_seconds(w, c), w->runner.limit_s);
+    }
+    for (int i = 0; i < w->n_ways && runner_goes_on(&w->runner); i++) {
+        way_start(&w->ways[i], &w->runner);
+    }
+    for (int i = 0; i < w->n_ways; i++) {
+        way_load(&w->ways[i], SWEEP_CLOSED, &spec, &w->runner);
+    }
+    run_grid(w, spec);
     judge(w);
+    run_between(w, spec);
+    judge(w);
+    ways_stop(w->ways, w->n_ways);
     if (isatty(STDERR_FILENO) && !c->quiet) {
         fputs("\r\033[K", stderr);
     }
@@ -178,7 +205,8 @@ static enum bench_exit run_and_report(struct sweep *w, struct report *reports) {
     const int64_t start_ns = time_now_ns();
     run(w);
     w->took_s = (double)(time_now_ns() - start_ns) / 1e9;
-    const bool is_written = reports_write(reports, w->runner.cfg, sweep_text, w);
+    const bool is_written =
+        reports_write(reports, N_REPORTS, w->runner.cfg->quiet ? NULL : sweep_text, w);
     if (w->runner.is_partial || w->runner.is_interrupted || !is_written) {
         return BENCH_FAULT;
     }
@@ -195,18 +223,17 @@ enum bench_exit experiment_sweep(const struct bench_config *cfg) {
     own.connections = cfg->connections > 0 ? cfg->connections : CONNECTIONS;
     gmtime_r(&now, &utc);
     strftime(w->started, sizeof(w->started), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    runner_begin(&w->runner, &own);
     enum status s = choose_ways(w, cfg, &err);
-    s = s ? s : reports_open(reports, cfg, &err);
+    runner_begin(&w->runner, &own, load_seconds(w, &own));
+    s = s ? s : experiment_open(reports, cfg, &err);
     enum bench_exit code = s == STATUS_INVALID ? BENCH_USAGE : BENCH_FAULT;
     if (s) {
         fprintf(stderr, "berth: bench: %s\n", err.text);
     } else {
         code = run_and_report(w, reports);
     }
-    for (int i = 0; i < w->n_ways; i++) {
-        way_finish(&w->ways[i]);
-    }
+    reports_close(reports, N_REPORTS);
+    ways_finish(w->ways, w->n_ways);
     free(w);
     return code;
 }

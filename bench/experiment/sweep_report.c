@@ -44,8 +44,8 @@ void sweep_text(FILE *out, const void *sweep) {
     }
     fputc('\n', out);
     print_choice(out, w, "");
-    if (w->runner.is_interrupted) {
-        fputs("PARTIAL: interrupted; what was measured before stands\n", out);
+    if (runner_cut(&w->runner)) {
+        fprintf(out, "PARTIAL: %s; what was measured before stands\n", runner_cut(&w->runner));
     }
 }
 
@@ -85,9 +85,11 @@ void sweep_json(FILE *out, const void *sweep) {
     }
     fprintf(out,
             ",\n  \"started\": \"%s\", \"version\": \"%s\", \"seed\": %lld, \"cores\": %d, "
-            "\"seconds\": %.1f, \"partial\": %s,\n  \"cheapest\": ",
+            "\"seconds\": %.1f, \"time_limit_s\": %.1f, \"partial\": %s, \"cut\": ",
             w->started, BERTH_VERSION, (long long)w->runner.cfg->seed, w->runner.n_cores, w->took_s,
-            w->runner.is_partial || w->runner.is_interrupted ? "true" : "false");
+            w->runner.limit_s, w->runner.is_partial || w->runner.is_interrupted ? "true" : "false");
+    json_text(out, runner_cut(&w->runner));
+    fputs(",\n  \"cheapest\": ", out);
     if (w->cheapest >= 0) {
         fprintf(out, "{\"max_batch_tokens\": %d, \"max_batch_ms\": %g}",
                 w->ways[w->cheapest].max_tokens, w->ways[w->cheapest].max_ms);
@@ -174,7 +176,8 @@ void sweep_html(FILE *out, const void *sweep) {
     fprintf(out, "<p class=\"%s\">", w->cheapest >= 0 ? "good" : "bad");
     print_choice(out, w, "</p>");
     if (w->runner.is_partial || w->runner.is_interrupted) {
-        fputs("<p class=\"bad\">Partial: stopped before its end.</p>\n", out);
+        fprintf(out, "<p class=\"bad\">Partial: %s.</p>\n",
+                runner_cut(&w->runner) ? runner_cut(&w->runner) : "a server was lost");
     }
     draw_curves(out, w);
     fputs("<table><tr><th>budget</th><th>offered/s</th><th>answered/s</th><th>mean ms</th>"

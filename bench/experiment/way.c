@@ -15,11 +15,15 @@
 #define MAX_BEHIND_SHARE 0.05 // of what was due may be unanswered at the end,
 enum { MAX_BEHIND = 3 };      // beside these
 enum { THIRDS = 3, MAX_SAMPLES = 1000 };
+#define LATE_FACTOR 1.25 // of the loads' time, and
+#define START_S 60       // beside it: the limit of a run that was given none
 
-void runner_begin(struct runner *r, const struct bench_config *cfg) {
+void runner_begin(struct runner *r, const struct bench_config *cfg, double load_s) {
     cpu_set_t allowed;
     sigset_t signals;
     *r = (struct runner){.cfg = cfg, .n_cores = 1};
+    r->limit_s = cfg->time_limit_s > 0 ? cfg->time_limit_s : LATE_FACTOR * load_s + START_S;
+    r->end_by_ns = time_now_ns() + (int64_t)(r->limit_s * 1e9);
     if (!sched_getaffinity(0, sizeof(allowed), &allowed)) {
         r->n_cores = CPU_COUNT(&allowed);
     }
@@ -27,6 +31,11 @@ void runner_begin(struct runner *r, const struct bench_config *cfg) {
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &signals, NULL);
+}
+const char *runner_cut(const struct runner *r) {
+    return r->is_interrupted   ? "interrupted"
+           : r->is_out_of_time ? "the time limit was over (--time-limit)"
+                               : NULL;
 }
 static void say(const struct runner *r, const char *what, const char *name) {
     if (!r->cfg->quiet && isatty(STDERR_FILENO)) {
@@ -57,16 +66,26 @@ void way_start(struct way *w, struct runner *r) {
         words[n++] = "--batching.max_batch_ms", words[n++] = ms;
     }
     say(r, "starting", w->name);
-    if (child_start(&w->child, words, &interrupted, &err)) {
+    if (child_start(&w->child, words, r->end_by_ns, &interrupted, &err)) {
         r->is_interrupted = r->is_interrupted || interrupted;
+        r->is_out_of_time = r->is_out_of_time || time_now_ns() >= r->end_by_ns;
         fail(w, r, err.text);
     }
 }
-void way_finish(struct way *w) {
-    child_stop(&w->child);
-    for (int i = 0; i < WAY_MAX_CELLS; i++) {
-        record_destroy(w->cells[i].sum);
-        w->cells[i].sum = NULL;
+void ways_stop(struct way *ways, int n) {
+    for (int i = 0; i < n; i++) {
+        child_ask_to_end(&ways[i].child);
+    }
+    for (int i = 0; i < n; i++) {
+        child_stop(&ways[i].child);
+    }
+}
+void ways_finish(struct way *ways, int n) {
+    ways_stop(ways, n);
+    for (int i = 0; i < n * WAY_MAX_CELLS; i++) {
+        struct cell *c = &ways[i / WAY_MAX_CELLS].cells[i % WAY_MAX_CELLS];
+        record_destroy(c->sum);
+        c->sum = NULL;
     }
 }
 
@@ -114,11 +133,13 @@ static enum status run_round(struct way *w, struct cell *c, const struct load_sp
     struct round one = {.sum = NULL};
     enum status s = load_prepare(load, &cfg, err);
     load->plan.offset_ns = (int64_t)(c->seconds * 1e9);
+    load->plan.end_by_ns = r->end_by_ns;
     s = s ? s : round_run(&one, &load->plan, MAX_SAMPLES, is_shown ? title : NULL, err);
     if (!s) {
         const enum stop stop = one.stop;
         const double n_ok = (double)one.sum->n_ok_in_window;
         r->is_interrupted = r->is_interrupted || stop == STOP_SIGNAL;
+        r->is_out_of_time = r->is_out_of_time || stop == STOP_TIME_UP;
         r->is_partial = r->is_partial || stop != STOP_NOT;
         if (stop == STOP_SERVER_LOST) {
             fail(w, r, one.reason);
@@ -130,11 +151,19 @@ static enum status run_round(struct way *w, struct cell *c, const struct load_sp
     free(load);
     return s;
 }
+/* A load that would be cut is left out: a piece of it is not what the others are compared by. */
+static bool has_time(struct runner *r, const struct load_spec *spec) {
+    const double need_s = spec->warmup_s + spec->seconds;
+    const bool has = time_now_ns() + (int64_t)(need_s * 1e9) <= r->end_by_ns;
+    r->is_out_of_time = r->is_out_of_time || !has;
+    r->is_partial = r->is_partial || !has;
+    return has;
+}
 void way_load(struct way *w, int i, const struct load_spec *spec, struct runner *r) {
     struct cell *c = &w->cells[i];
     struct counters before, after;
     struct error err = {""};
-    if (w->has_failed || !runner_goes_on(r)) {
+    if (w->has_failed || !runner_goes_on(r) || !has_time(r, spec)) {
         return;
     }
     if (!child_is_alive(&w->child)) {

@@ -32,23 +32,30 @@ struct way {
 /* What goes through all ways: the options, where things stand, whether to go on. */
 struct runner {
     const struct bench_config *cfg;
-    bool is_interrupted, is_partial;
-    int n_cores; // that this process, and so the servers, may use
+    bool is_interrupted, is_out_of_time, is_partial;
+    int n_cores;       // that this process, and so the servers, may use
+    double limit_s;    // for all of it
+    int64_t end_by_ns; // when that is over: no load begins that could not end by then
 };
-void runner_begin(struct runner *r, const struct bench_config *cfg);
+/* `load_s`: of all loads and warm-ups together. Without a --time-limit the limit is a quarter more,
+ * for answers that are late, and a minute, for the servers' starts. */
+void runner_begin(struct runner *r, const struct bench_config *cfg, double load_s);
+/* Why the whole run ended early; NULL: it did not. */
+const char *runner_cut(const struct runner *r);
 /* A server that does not start, or is lost under load, fails its way and no other. */
 void way_start(struct way *w, struct runner *r);
-void way_finish(struct way *w);
+void ways_stop(struct way *ways, int n); // the servers; what was measured stays
+void ways_finish(struct way *ways, int n);
 struct load_spec {
     double rate; // 0: closed loop
     double seconds, warmup_s;
     int64_t seed;
     const char *label; // for the progress line
 };
-/* One round more of the load of cell `i`. */
+/* One round more of the load of cell `i`, if there is time for it. */
 void way_load(struct way *w, int i, const struct load_spec *spec, struct runner *r);
 static inline bool runner_goes_on(const struct runner *r) {
-    return !r->is_interrupted;
+    return !r->is_interrupted && !r->is_out_of_time;
 }
 
 /* What a cell says. */
@@ -67,20 +74,10 @@ struct figures way_figures(const struct way *w, int i, const struct runner *r);
 /* The median of the rounds' own ratios of throughput; NAN: there is none. */
 double way_ratio(const struct way *a, const struct way *b, int i);
 
-/* The reports' files, opened before anything runs. */
+/* JSON, CSV and HTML, each with its `write`, opened before anything runs. */
 enum { N_REPORTS = 3 };
-struct report {
-    const char *path, *option;
-    FILE *file;
-    void (*write)(FILE *out, const void *of);
-};
-MUST_CHECK enum status reports_open(struct report reports[N_REPORTS],
-                                    const struct bench_config *cfg, struct error *err);
-/* Writes them, and `text` to stdout unless one of them is that or all is quiet. */
-bool reports_write(struct report reports[N_REPORTS], const struct bench_config *cfg,
-                   void (*text)(FILE *out, const void *of), const void *of);
-void json_text(FILE *out, const char *text);           // quoted
-void json_number(FILE *out, double v);                 // null for what is no number
+MUST_CHECK enum status experiment_open(struct report reports[N_REPORTS],
+                                       const struct bench_config *cfg, struct error *err);
 void figures_json(FILE *out, const struct figures *f); // an object
 void figures_csv(FILE *out, const struct figures *f);  // without a line's end
 extern const char figures_csv_header[];

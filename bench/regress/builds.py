@@ -1,6 +1,5 @@
 """Two commits, each in a git worktree of its own under build/regress, built in release. What is built stays and is used
 again; `git worktree prune` forgets what somebody has deleted."""
-import json
 import os
 import subprocess
 import sys
@@ -74,14 +73,3 @@ class Build:
         with open(stamp, "w", encoding="ascii"):
             pass
         return self
-
-    def kept(self, name, make):
-        """What make() gives, from a file when it is there: counts of a commit do not change."""
-        path = os.path.join(self.folder, name)
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as f:
-                return json.load(f)
-        value = make()
-        with open(path, "w", encoding="utf-8") as f:
-            json.dump(value, f)
-        return value

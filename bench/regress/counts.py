@@ -1,5 +1,8 @@
 """Instructions, counted by valgrind's callgrind: the same on a busy machine as on an idle one. One thread, fixed work,
-the AVX2 kernels (valgrind knows no AVX-512). Counts of a commit are kept beside its build."""
+the AVX2 kernels (valgrind knows no AVX-512). A program is counted once: what two commits build alike, byte for byte, has
+one count."""
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -61,15 +64,36 @@ def missing_tool():
     return None if shutil.which("valgrind") else "valgrind is not installed; this installs it: deploy/packages.sh install bench"
 
 
-def counts_of(build, say):
-    def make():
-        counts = {}
-        for name, (target, counter) in COUNTS.items():
-            if build.program(target):
-                say(f"counting instructions: {build.name}: {name}")
-                counts[name] = counter(build)
-        return counts
-    return build.kept(f"counts-{mark_of('counts.py')}.json", make)
+class Kept:
+    """Counts by the programs' bytes, in a file."""
+
+    def __init__(self, folder=WORK):
+        self.path = os.path.join(folder, f"counts-{mark_of('counts.py')}.json")
+        self.counts = {}
+        if os.path.exists(self.path):
+            with open(self.path, encoding="utf-8") as f:
+                self.counts = json.load(f)
+
+    def get(self, name, program, make):
+        with open(program, "rb") as f:
+            key = f"{name} {hashlib.sha256(f.read()).hexdigest()}"
+        if key not in self.counts:
+            self.counts[key] = make()
+            with open(self.path + ".new", "w", encoding="utf-8") as f:
+                json.dump(self.counts, f)
+            os.replace(self.path + ".new", self.path)
+        return self.counts[key]
+
+
+def counts_of(build, say, kept=None):
+    kept, counts = kept or Kept(), {}
+    for name, (target, counter) in COUNTS.items():
+        def make(name=name, counter=counter):
+            say(f"counting instructions: {build.name}: {name}")
+            return counter(build)
+        if build.program(target):
+            counts[name] = kept.get(name, build.program(target), make)
+    return counts
 
 
 def compare(base, head):

@@ -17,7 +17,7 @@ WORKLOAD = os.path.join(ROOT, "build", "bench", "workload.txt")
 SHAPES = ((1, 16), (1, 128), (8, 64), (32, 32))
 TURN_S = 0.25
 CONNECTIONS = 32
-FLOOR_S, CLOSED_S, OPEN_S, LOAD = 0.6, 4, 5, 0.6  # LOAD: of what the base can do, closed loop
+FLOOR_S, CLOSED_S, OPEN_S, LOAD_WARM_UP_S, LOAD = 0.6, 4, 5, 0.5, 0.6  # LOAD: of what the base can do, closed loop
 SEED = 20261130
 ROW = re.compile(r"^\| (\d+) \| (\d+) \| (\d+) ns \| (\d+) ns \| (\d+) ns \| (\d+) ns \|$", re.M)
 
@@ -190,12 +190,14 @@ class Load(Served):
         return 0.05 if name.endswith("p99") else 0.01
 
     def closed(self, server):
-        return self.load(server, CLOSED_S, "--texts", WORKLOAD, "--connections", str(CONNECTIONS))["throughput_per_s"]
+        return self.load(server, CLOSED_S, "--texts", WORKLOAD, "--connections", str(CONNECTIONS), "--warmup",
+                         str(LOAD_WARM_UP_S))["throughput_per_s"]
 
     def p99(self, server):
         """Open loop at one rate in all rounds, so that a slower server shows as it would to its users."""
         self.rate = self.rate or LOAD * self.closed(server)
-        return self.load(server, OPEN_S, "--texts", WORKLOAD, "--rate", f"{self.rate:.1f}")["latency_ms"]["p99"]
+        return self.load(server, OPEN_S, "--texts", WORKLOAD, "--rate", f"{self.rate:.1f}", "--warmup",
+                         str(LOAD_WARM_UP_S))["latency_ms"]["p99"]
 
     def round(self, only):
         def mixed(servers):

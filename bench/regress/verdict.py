@@ -12,6 +12,7 @@ from functools import lru_cache
 # The chance that a run without a change flags anything, over all measurements and looks together.
 FALSE_ALARMS_A_RUN = 0.002
 SUSPECT_P = 0.25  # of the screening rounds; what is below goes on to rounds of its own
+FUTILE_P = 0.5  # at a look: it looks no slower than the margin, so that more rounds would hardly make it
 INTERVAL = 0.95
 LEAST_PAIRS = 6  # that can give such an interval
 
@@ -107,13 +108,16 @@ def is_suspect(pairs, margin):
 
 
 def confirm(more_pairs, looks, margin, n_measurements):
-    """Judges fresh pairs, looking when there are as many as each of `looks`, until one look is sure. more_pairs(n)
-    measures n more. The allowed chance of a false alarm is divided by all measurements, and by the looks."""
+    """Judges fresh pairs, looking when there are as many as each of `looks`, until one look is sure, or there is nothing
+    left to be sure of. more_pairs(n) measures n more. The allowed chance of a false alarm is divided by all measurements,
+    and by the looks; to stop because it looks no slower can only take alarms away."""
     alpha = FALSE_ALARMS_A_RUN / n_measurements / len(looks)
     pairs = []
     for look in looks:
         pairs += more_pairs(look - len(pairs))
         verdict = judge(pairs, margin, alpha)
         if verdict.word != "noisy" and (verdict.word == "slower" or verdict.high < math.log1p(2 * margin)):
+            break
+        if verdict.p > FUTILE_P:
             break
     return verdict, pairs

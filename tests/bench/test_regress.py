@@ -68,6 +68,34 @@ def test_interval_covers():
         verdict.interval([0.1] * (verdict.LEAST_PAIRS - 1))
 
 
+def test_rounds_end_where_there_is_nothing_to_find():
+    """What looks no slower than the margin has its least rounds; what does has more, until it is sure."""
+    asked = []
+
+    def more(n, head):
+        asked.append(n)
+        return [(1.0, head + 0.001 * i) for i in range(n)]
+    v, pairs = verdict.confirm(lambda n: more(n, 0.98), (16, 32, 64), MARGIN, N_MEASUREMENTS)
+    assert asked == [16] and len(pairs) == 16 and v.word == "faster"
+    rng, lengths = random.Random(6), []
+    for _ in range(100):
+        lengths.append(len(verdict.confirm(lambda n: make_pairs(rng, n, 0, 0.2), (16, 32, 64), MARGIN, N_MEASUREMENTS)[1]))
+    assert lengths.count(16) >= 35  # half of them, less those whose median is above the margin by luck
+
+
+def test_a_program_is_counted_once(tmp_path):
+    programs = {"a": b"one", "twin of a": b"one", "b": b"other"}
+    for name, content in programs.items():
+        (tmp_path / name).write_bytes(content)
+    made = []
+
+    def count(name, program):
+        return counts.Kept(tmp_path).get(name, tmp_path / program, lambda: made.append(program) or len(made))
+    assert [count("queue", p) for p in programs] == [1, 1, 2] and made == ["a", "b"]
+    assert count("tokenizer", "a") == 3  # the same program, counted at something else
+    assert count("queue", "twin of a") == 1
+
+
 def test_quiet_without_a_change():
     """400 runs of 12 measurements: at 0.002 a run, one alarm is expected at most."""
     rng = random.Random(2)

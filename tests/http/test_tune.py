@@ -1,13 +1,18 @@
 """`berth tune` and what it eats: recorded traces, /debug/lengths; what it says of loads that are odd."""
 
 import json
+import os
 import re
+import shlex
+import signal
+import subprocess
 import threading
 import http.server
 
 import pytest
+import servers
 from test_cli import BASE, berth, refused
-from wire import get, post
+from wire import eventually, get, post
 
 COST = ("--cost", "400,110,0.045")
 SMALL = (*COST, "--lengths", "chat", "--rate", "150", "--count", "400")
@@ -334,6 +339,14 @@ def confirm(server, tmp_path, *words, code=0):
     return result.stdout.decode(), result.stderr.decode()
 
 
+def start_confirm(server, tmp_path):
+    trace = trace_of(tmp_path / "load.csv", [(i * 20, 33 if i % 2 else 60) for i in range(200)])
+    words = ["--url", f"http://127.0.0.1:{server.port}", "--trace", trace, "--cost", "400,400,0.1", "--confirm", "2",
+             "--budget-s", "20"]
+    command = [*shlex.split(os.environ.get("BERTH_WRAPPER", "")), servers.binary(), "tune", *words]
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
 def measured(out):
     """Lines of the second table: predicted p50 and p99, measured p50 and p99, answers/s, failed."""
     table = out[out.index("confirming on"):]
@@ -346,7 +359,8 @@ def test_confirm_puts_the_old_settings_back(start_berth, tmp_path):
     before = in_force(server)
     out, _ = confirm(server, tmp_path, "--out", tmp_path / "tuned.jsonc")
     assert "70 ms a batch" in out and "rank factor 3.5" in out  # it begins with what is in force there
-    assert "50 arrivals" in out and "has its old settings again" in out
+    assert "50 arrivals" in out and "2 times with each" in out and "has its old settings again" in out
+    assert re.search(r"proposal's p99 is [\d.]+ times that of before \(the 2 rounds' own: [\d.]+ to [\d.]+", out)
     trials = measured(out)
     assert set(trials) == {"before", "proposal"}
     for predicted_p50, predicted_p99, p50, p99, answers_per_s, failed in trials.values():
@@ -390,7 +404,8 @@ def test_confirm_needs_a_berth(told, tmp_path):
 
 @pytest.mark.parametrize("answers, said", [
     ([422], "status 422"),
-    ([200, 500], "the server still has the proposal in force"),
+    ([200, 500, 500, 500, 503], "the server may still have the proposal in force"),
+    ([500, 200], "status 500"),  # whatever came of the first, the old settings are put in force
 ])
 def test_confirm_when_the_server_refuses(told, tmp_path, monkeypatch, answers, said):
     bodies, left = [], list(answers)
@@ -415,3 +430,59 @@ def test_confirm_when_the_server_refuses(told, tmp_path, monkeypatch, answers, s
     trace = trace_of(tmp_path / "load.csv", [(i * 20, 33 if i % 2 else 60) for i in range(100)])
     assert said in refused_run("--url", told, "--trace", trace, "--cost", "400,400,0.1", "--confirm", "1")
     assert bodies == ["/debug/buckets"] * len(answers)
+
+
+def test_confirm_takes_turns_and_asks_again(told, tmp_path, monkeypatch):
+    """Before, proposal, proposal, before, before, proposal: so settings change three times, and are put back, also when
+    the server does not answer at once."""
+    seen, left = [], [200, 200, 200, 500, 200]
+    bucket = {"up_to": 128, "max_batch_tokens": 256, "max_batch_requests": 64, "max_wait_ms": 0}
+    monkeypatch.setitem(Told.pages, "/debug/buckets",
+                        {"mode": "bucketed", "max_batch_ms": 100, "rank_cost_factor": 4.5, "interrupt": False,
+                         "priority_ms": {"normal": 0, "high": -100, "low": 100}, "buckets": [bucket]})
+
+    def answer(handler, status, kind):
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        if kind == "put":
+            seen.append(len(json.loads(body)["buckets"]) if status == 200 else "failed")
+        elif not seen or seen[-1] != "load":
+            seen.append("load")
+        handler.send_response(status)
+        handler.send_header("Content-Length", "2")
+        handler.end_headers()
+        handler.wfile.write(b"{}")
+
+    monkeypatch.setattr(Told, "do_PUT", lambda handler: answer(handler, left.pop(0), "put"), raising=False)
+    monkeypatch.setattr(Told, "do_POST", lambda handler: answer(handler, 200, "load"), raising=False)
+    trace = trace_of(tmp_path / "load.csv", [(i * 20, 33 if i % 2 else 60) for i in range(100)])
+    out = tune("--url", told, "--trace", trace, "--cost", "400,400,0.1", "--confirm", "0.2", "--confirm-rounds", "3")
+    assert "3 times with each" in out and "has its old settings again" in out
+    puts = [s for s in seen if s != "load"]
+    tuned = puts[0]
+    assert tuned > 1 and puts == [tuned, 1, tuned, "failed", 1] and not left
+    assert seen == ["load", tuned, "load", 1, "load", tuned, "load", "failed", 1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_confirm_that_is_interrupted_puts_the_old_settings_back(start_berth, tmp_path, number):
+    server = start_berth("--mode", "bucketed")
+    before = in_force(server)
+    process = start_confirm(server, tmp_path)
+    assert eventually(lambda: in_force(server) != before, 120)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode in (1, -number)
+    assert in_force(server) == before
+
+
+def test_confirm_when_the_server_goes_away(start_berth, tmp_path):
+    server = start_berth("--mode", "bucketed")
+    before = in_force(server)
+    process = start_confirm(server, tmp_path)
+    assert eventually(lambda: in_force(server) != before, 120)
+    eventually(lambda: False, 1)  # into the proposal's turn
+    server.process.kill()
+    server.process.wait(30)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "confirming: no answer for" in err and "may still have the proposal in force" in err and "refused" in err

@@ -3,7 +3,10 @@
 
 #include "tests/unit/test.h"
 
+#include <netdb.h>
+#include <netinet/in.h>
 #include <string.h>
+#include <unistd.h>
 
 static void test_good(void **state) {
     static const struct {
@@ -79,11 +82,38 @@ static void test_resolve(void **state) {
     assert_int_equal(url_resolve(&a, &u, &err), STATUS_IO);
     assert_non_null(strstr(err.text, "no-such-host.invalid"));
 }
+/* A name with two addresses, of which a server listens on the second. */
+static void test_choose(void **state) {
+    struct sockaddr_in listening = {.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(listening);
+    struct address a;
+    (void)state;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&listening, len), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&listening, &len), 0);
+    struct sockaddr_in other = listening; // 127.0.0.2, where nobody does
+    other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    struct addrinfo second = {.ai_family = AF_INET,
+                              .ai_addr = (struct sockaddr *)&listening,
+                              .ai_addrlen = sizeof(listening)};
+    struct addrinfo first = {.ai_family = AF_INET,
+                             .ai_addr = (struct sockaddr *)&other,
+                             .ai_addrlen = sizeof(other),
+                             .ai_next = &second};
+    url_choose(&a, &first);
+    assert_memory_equal(&a.storage, &listening, sizeof(listening));
+    close(fd);
+    url_choose(&a, &first); // nobody listens: the first
+    assert_memory_equal(&a.storage, &other, sizeof(other));
+}
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_resolve),
+        cmocka_unit_test(test_choose),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
