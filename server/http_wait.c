@@ -24,22 +24,22 @@ static void release(struct slot *s, int n) {
 static void add(counter *c, int64_t n) {
     atomic_fetch_add_explicit(c, (uint_fast64_t)n, memory_order_relaxed);
 }
-/* Nobody waits for what was computed: the job's share of its pass. */
-static void count_waste(struct metrics *m, const struct job *job, enum waste why) {
-    const int rows = job->ride.n_rows > 0 ? job->ride.n_rows : 1;
-    add(&m->wasted_jobs[why], 1);
-    add(&m->wasted_tokens[why], job->n_tokens);
-    add(&m->wasted_ns[why], (job->done_ns - job->infer_ns) * job->n_tokens / rows);
+/* Nobody gets what was computed: each job's share of its pass. */
+static void count_waste(struct metrics *m, const struct request *r, enum waste why) {
+    for (const struct job *job = r->jobs; job < r->jobs + r->n_jobs; job++) {
+        if (job->done_ns) {
+            const int rows = job->ride.n_rows > 0 ? job->ride.n_rows : 1;
+            add(&m->wasted_jobs[why], 1);
+            add(&m->wasted_tokens[why], job->n_tokens);
+            add(&m->wasted_ns[why], (job->done_ns - job->infer_ns) * job->n_tokens / rows);
+        }
+    }
 }
 /* On a worker's thread: computed, or found to be too late when it was to be. */
 static void on_job_done(struct job *job) {
     struct slot *s = job->owner;
-    struct metrics *m = s->connection->daemon->http->ctx->metrics;
-    const int ended = atomic_load(&s->request.ended);
     if (job->done_ns == 0 && job->status == STATUS_TIMEOUT) {
-        add(&m->jobs_expired, 1);
-    } else if (ended == STATUS_CANCELLED || ended == STATUS_TIMEOUT) {
-        count_waste(m, job, ended == STATUS_TIMEOUT ? WASTE_EXPIRED : WASTE_CANCELLED);
+        add(&s->connection->daemon->http->ctx->metrics->jobs_expired, 1);
     }
     release(s, 1);
 }
@@ -200,8 +200,9 @@ bool exchange_waited(struct connection *c, struct slot *s) {
     struct request *r = &s->request;
     watch_pause(h->watch, &c->watch);
     assert(atomic_load(&r->pending) == 0);
-    const enum status ended = (enum status)atomic_load(&r->ended);
+    const enum status ended = (enum status)atomic_load(&r->ended); // for good
     if (ended == STATUS_CANCELLED) {
+        count_waste(h->ctx->metrics, r, WASTE_CANCELLED);
         s->outcome = OUTCOME_CANCELLED;
         return false; // nobody is there to be answered
     }
@@ -209,6 +210,7 @@ bool exchange_waited(struct connection *c, struct slot *s) {
     if (ended == STATUS_UNAVAILABLE) {
         reply_error(r, REFUSE_UNAVAILABLE, "the server is shutting down");
     } else if ((ended == STATUS_TIMEOUT || has_expired(r)) && !r->is_partial) {
+        count_waste(h->ctx->metrics, r, WASTE_EXPIRED);
         tell_late(r, deadline_of(c, r).is_own);
     } else {
         c->route->finish(h->ctx, r);
