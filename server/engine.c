@@ -14,6 +14,7 @@
 #include "base/timing.h"
 #include "kernels/backend.h"
 #include "model/weights.h"
+#include "server/algorithms.h"
 #include "server/cores.h"
 #include "server/device.h"
 #include "server/split.h"
@@ -27,6 +28,8 @@ struct engine {
     int n_weights;                 // one for each device; 1 on a CPU
     struct backend **loaders;      // [n_weights]: made the weights, run nothing
     struct model_weights *weights; // [n_weights]
+    struct tuning *tuning;
+    struct algorithms *algorithms; // a GPU's, of the tuning cache
     struct batcher *batcher;
     struct device *devices;  // [info.n_workers], zeroed once a worker has them
     struct worker **workers; // [info.n_workers], NULL from the first that did not start
@@ -136,6 +139,7 @@ static enum status load_weights(struct engine *e, const struct config *cfg, stru
     if (s) {
         return s;
     }
+    e->choice.notes = algorithms_notes(e->algorithms);
     e->n_weights = e->choice.n > 1 ? e->choice.n : 1;
     e->loaders = xcalloc((size_t)e->n_weights, sizeof(*e->loaders));
     e->weights = xcalloc((size_t)e->n_weights, sizeof(*e->weights));
@@ -281,11 +285,11 @@ static enum status open_workers(struct engine *e, const struct config *cfg, stru
     if (s) {
         return s;
     }
-    struct tuning *tuning = tuning_open(cfg->compute.tuning_cache);
     const struct cores_mask own = cores_mask_get(); // who runs a pass is pinned as lane 0
-    s = open_fitting_devices(e, &plan, &batcher, tuning, err);
+    s = open_fitting_devices(e, &plan, &batcher, e->tuning, err);
     cores_mask_set(&own);
-    tuning_close(tuning);
+    tuning_save(e->tuning);
+    algorithms_log(e->algorithms);
     metrics_give_back_memory();
     batcher.queues.n_workers = e->info.n_workers;
     s = s ? s : batcher_create(&e->batcher, &batcher, err);
@@ -300,6 +304,8 @@ static enum status open_all(struct engine **out, const struct config *cfg, struc
     if (s) {
         goto fail;
     }
+    e->tuning = tuning_open(cfg->compute.tuning_cache);
+    e->algorithms = algorithms_create(e->tuning);
     s = load_weights(e, cfg, err);
     if (s) {
         goto fail;
@@ -349,6 +355,8 @@ void engine_close(struct engine *e) {
     }
     free(e->weights);
     free(e->loaders);
+    algorithms_destroy(e->algorithms);
+    tuning_close(e->tuning);
     model_config_finish(&e->model);
     tokenizer_close(e->tokenizer);
     free(e);

@@ -89,6 +89,25 @@ static enum dtype dtype_of(enum precision p) {
     default: return DTYPE_F32; // int8 is not there
     }
 }
+/* What times depend on of the device; a driver may name it in any characters. */
+static enum status name_model(struct cuda_backend *cuda, const struct cudaDeviceProp *p,
+                              struct error *err) {
+    int driver = 0;
+    const enum status s =
+        cuda_check(cuda, cudaDriverGetVersion(&driver), "cudaDriverGetVersion", err);
+    snprintf(cuda->model, sizeof(cuda->model), "%.60s, %d.%d, %d SMs, driver %d", p->name, p->major,
+             p->minor, p->multiProcessorCount, driver);
+    for (char *c = cuda->model; *c; c++) {
+        *c = *c >= ' ' && *c <= '~' ? *c : '?';
+    }
+    return s;
+}
+static void bus_id(char *out, size_t size, int device) {
+    if (cudaDeviceGetPCIBusId(out, (int)size, device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        out[0] = '\0';
+    }
+}
 static enum status open_device(struct cuda_backend *cuda, struct error *err) {
     struct cudaDeviceProp p;
     int n = 0;
@@ -112,6 +131,7 @@ static enum status open_device(struct cuda_backend *cuda, struct error *err) {
     if (!s) {
         snprintf(cuda->detail, sizeof(cuda->detail), "%.120s, compute capability %d.%d, device %d",
                  p.name, p.major, p.minor, cuda->opt.device);
+        s = name_model(cuda, &p, err);
     }
     return s;
 }
@@ -166,4 +186,5 @@ __attribute__((visibility("default"))) const struct accelerator berth_accelerato
     .name = CUDA_BACKEND_NAME,
     .count = count_devices,
     .create = create,
+    .bus_id = bus_id,
 };

@@ -24,7 +24,7 @@ struct cuda_backend {
     struct backend base;
     struct lane lane;
     struct accelerator_options opt;
-    char detail[192];
+    char detail[192], model[112]; // model: and driver; printable, for keys
     struct device_arena arena;
     struct blas blas;
     cudaStream_t compute, copy;

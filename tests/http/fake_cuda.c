@@ -70,6 +70,9 @@ static enum status create(struct backend **out, const struct accelerator_options
     be->detail = details[opt->device & 7];
     return STATUS_OK;
 }
+static void bus_id(char *out, size_t size, int device) {
+    snprintf(out, size, "0000:%02X:00.0", (unsigned)device + 16);
+}
 
 /* Not const: another ABI is put in when the object is loaded. */
 __attribute__((visibility("default"))) struct accelerator berth_accelerator = {
@@ -80,6 +83,7 @@ __attribute__((visibility("default"))) struct accelerator berth_accelerator = {
     .name = "cuda",
     .count = count,
     .create = create,
+    .bus_id = bus_id,
 };
 __attribute__((constructor)) static void choose_abi(void) {
     if (asked("abi")) {

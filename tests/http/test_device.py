@@ -109,6 +109,44 @@ def test_too_little_memory_halves_the_batches_once(plugin):
     assert "no room for 1000 rows" in refused("--device", "cuda", "--reload-max-batch-tokens", "2000")
 
 
+@pytest.fixture
+def simulated(monkeypatch):
+    build = next(p for p in servers.binary().parents if (p / "build.ninja").exists())
+    if not (build / "berth_simt.so").exists():
+        pytest.skip("berth_simt.so was not built")
+    monkeypatch.setenv("BERTH_PLUGIN_DIR", str(build))
+
+
+def test_algorithms_are_timed_once(simulated, tmp_path):
+    cache = tmp_path / "tuning.json"
+
+    def algorithms():
+        server = start("--device", "simt", "--max-batch-tokens", "32", "--reload-max-batch-tokens", "32",
+                       "--tuning-cache", str(cache))
+        try:
+            assert predict(server).status == 200
+            faults = [e["fault"] for e in server.events() if e["event"] == "tuning_cache"]
+            e = event(server, "algorithms")
+            return e["known"], e["timed"], e["stale"], e["level"], faults
+        finally:
+            server.stop()
+
+    known, n, stale, _, faults = algorithms()
+    assert (known, stale, faults) == (0, 0, []) and n > 0
+    assert algorithms() == (n, 0, 0, "info", [])
+    tuned = json.loads(cache.read_text())
+    keys = [k for k in tuned["entries"] if k.startswith("algorithm; a simulated device")]
+    assert len(keys) == n
+    tuned["entries"][keys[0]] = [1, 2]  # of another build of the library
+    tuned["entries"][keys[1]] = [1]
+    cache.write_text(json.dumps(tuned))
+    assert algorithms() == (n - 2, 2, 2, "warn", [])
+    assert algorithms() == (n, 0, 0, "info", [])
+    cache.write_text(cache.read_text()[:-20])
+    assert algorithms() == (0, n, 0, "info", ["broken"])
+    assert algorithms() == (n, 0, 0, "info", [])
+
+
 def test_a_fault_costs_its_batch_alone(plugin):
     arm = plugin("fail=2")
     server = start("--device", "cuda")
