@@ -11,7 +11,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum device_loss { DEVICE_LOSS_EXIT, DEVICE_LOSS_STAY }; // what then becomes of the server
+enum device_loss {
+    DEVICE_LOSS_EXIT,
+    DEVICE_LOSS_STAY,
+    DEVICE_LOSS_CPU
+}; // what then becomes of the server
 struct config {
     struct {
         char host[64]; // address to listen on; default 127.0.0.1

@@ -33,9 +33,12 @@ struct engine_info {
     bool takes_pairs; // false: a second text would need a token type that the model has not
     int n_workers, n_threads;
     struct policy_config policy; // in force
-    int rows_cap;                // of every batch, where the device has no room for more; 0: none
     double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;
 };
 const struct engine_info *engine_get_info(const struct engine *e);
+/* Puts a policy into force, with no more rows a batch than the devices take: `policy` is changed
+ * accordingly. Any thread. Errors: those of batcher_configure(). */
+MUST_CHECK enum status engine_configure(struct engine *e, struct policy_config *policy,
+                                        struct error *err);
 bool engine_is_healthy(const struct engine *e); // false once a device has failed for good
 #endif

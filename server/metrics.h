@@ -68,6 +68,7 @@ struct metrics {                                              // zeroed is empty
     counter slots_used;
     atomic_bool ready;
     atomic_bool device_lost;
+    counter device_fallbacks; // workers that a CPU took over from a lost device
 };
 /* The bounds in force from now on. One thread at a time. */
 void metrics_set_buckets(struct metrics *m, const struct policy_config *p);

@@ -35,7 +35,8 @@ struct worker {
     int64_t inside_ns;         // what urgent batches took of the outer one's time
     int n_failed_in_row;
     bool was_lost;
-    int64_t launches; // of the latest pass
+    struct device retired; // the lost one: it may hang, and nobody waits for it before the end
+    int64_t launches;      // of the latest pass
     atomic_bool healthy;
 };
 
@@ -85,20 +86,58 @@ static void note_health(struct worker *w, const struct batch *b, enum status s,
               LOG_STR("reason", err->text));
 }
 
-/* Nothing but a new process frees a lost device: the supervisor starts one when this one ends. It
- * ends as after SIGTERM, so that whoever is served by another device still gets an answer. */
+/* The supervisor starts another process when this one ends. It ends as after SIGTERM, so that
+ * whoever is served by another device still gets an answer. */
+static void end_process(void) {
+    kill(getpid(), SIGTERM);
+}
+/* Nothing but a new process frees a lost device. */
 static void note_loss(struct worker *w) {
+    static const char *const then[] = {
+        [DEVICE_LOSS_EXIT] = "exit", [DEVICE_LOSS_STAY] = "stay", [DEVICE_LOSS_CPU] = "cpu"};
     if (!w->parts.be->is_lost || w->was_lost) {
         return;
     }
     w->was_lost = true;
-    const bool ends = w->parts.on_device_loss == DEVICE_LOSS_EXIT;
     atomic_store(&w->parts.metrics->device_lost, true);
     log_event(LOG_ERROR, "device_lost", LOG_INT("worker", w->parts.index),
-              LOG_STR("then", ends ? "exit" : "stay"));
-    if (ends) {
-        kill(getpid(), SIGTERM);
+              LOG_STR("then", then[w->parts.on_device_loss]));
+    if (w->parts.on_device_loss == DEVICE_LOSS_EXIT) {
+        end_process();
     }
+}
+static void take_over(struct worker *w, const struct device *d, double ms) {
+    struct worker_parts *p = &w->parts;
+    w->retired = (struct device){p->be, p->encoder, p->urgent_encoder, .is_accelerated = true};
+    p->be = d->be, p->encoder = d->encoder, p->urgent_encoder = d->urgent;
+    w->outer.encoder = d->encoder, w->urgent.encoder = d->urgent;
+    add(&p->metrics->device_fallbacks, 1);
+    log_event(LOG_WARN, "device_fallback", LOG_INT("worker", p->index),
+              LOG_STR("used", d->be->name), LOG_STR("detail", d->be->detail),
+              LOG_STR("dtype", dtype_name(d->be->dtype)), LOG_NUM("ms", ms));
+}
+/* After the loss, between two batches. False: the worker has nothing to do any more. */
+static bool replace_device(struct worker *w) {
+    struct device d = {.be = NULL};
+    struct error err = {.text = ""};
+    const int64_t start_ns = time_now_ns();
+    const enum status s = w->parts.replace(w->parts.replace_arg, &d, &err);
+    if (s) {
+        log_event(LOG_ERROR, "device_fallback", LOG_INT("worker", w->parts.index),
+                  LOG_STR("used", "nothing"), LOG_STR("status", status_name(s)),
+                  LOG_STR("reason", err.text));
+        end_process();
+        return true; // it answers 503 until then
+    }
+    w->n_failed_in_row = 0;
+    if (d.be) {
+        take_over(w, &d, (double)(time_now_ns() - start_ns) / NS_PER_MS);
+    } else {
+        log_event(LOG_WARN, "device_fallback", LOG_INT("worker", w->parts.index),
+                  LOG_STR("used", "other workers"));
+    }
+    atomic_store(&w->healthy, true);
+    return d.be != NULL;
 }
 
 size_t worker_profile_size(int n_layers) {
@@ -186,8 +225,14 @@ static void run_batch(struct worker *w) {
 
 static void *worker_main(void *arg) {
     struct worker *w = arg;
-    while (batcher_next(w->parts.batcher, w->parts.index, &w->outer.batch) == STATUS_OK) {
+    bool is_asked = false, goes_on = true;
+    while (goes_on &&
+           batcher_next(w->parts.batcher, w->parts.index, &w->outer.batch) == STATUS_OK) {
         run_batch(w);
+        if (w->was_lost && !is_asked && w->parts.on_device_loss == DEVICE_LOSS_CPU) {
+            is_asked = true;
+            goes_on = replace_device(w);
+        }
     }
     return NULL;
 }
@@ -243,6 +288,9 @@ void worker_join(struct worker *w) {
     encoder_destroy(w->parts.encoder);
     encoder_destroy(w->parts.urgent_encoder);
     backend_destroy(w->parts.be);
+    encoder_destroy(w->retired.encoder);
+    encoder_destroy(w->retired.urgent);
+    backend_destroy(w->retired.be);
     worker_free(w);
 }
 

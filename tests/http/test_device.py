@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -184,3 +185,95 @@ def test_a_lost_device_may_stay(plugin):
     finally:
         server.terminate()
         server.process.wait(30)
+
+
+def metric(server, name):
+    return server.value(server.ask(get("/metrics")).body.decode(), name)
+
+
+def ends_at_fault(server):
+    server.terminate()
+    return server.process.wait(30) != 0
+
+
+def test_the_cpu_takes_over_from_a_lost_device(plugin):
+    arm = plugin("lost=1")
+    server = start("--device", "cuda", "--on-device-loss", "cpu", "--max-batch-tokens", "1000")
+    try:
+        before = predict(server).json()
+        arm()
+        answer = predict(server)
+        assert answer.status == 503 and int(answer.header("Retry-After")) >= 1
+        after = predict(server)  # it may have to wait for the weights
+        assert after.status == 200
+        assert [x["label"] for x in after.json()] == [x["label"] for x in before]
+        assert after.json()[0]["score"] == pytest.approx(before[0]["score"], abs=1e-4)
+        assert server.ask(get("/health")).status == 200
+        assert event(server, "device_lost")["then"] == "cpu"
+        told = event(server, "device_fallback")
+        assert told["used"] == "cpu" and told["dtype"] == "float32"
+        assert (metric(server, "berth_device_lost"), metric(server, "berth_device_fallbacks_total")) == (1, 1)
+        assert info(server)["max_batch_tokens"] == 256
+    finally:
+        assert ends_at_fault(server)
+
+
+def test_a_reload_leaves_batches_as_the_cpu_likes_them(plugin, tmp_path):
+    arm = plugin("lost=1")
+    settings = tmp_path / "berth.jsonc"
+    settings.write_text(json.dumps({"batching": {"max_batch_tokens": 900}}))
+    server = start("--config", str(settings), "--device", "cuda", "--on-device-loss", "cpu")
+    try:
+        assert info(server)["max_batch_tokens"] == 900
+        arm()
+        assert predict(server).status == 503
+        assert predict(server).status == 200
+        settings.write_text(json.dumps({"batching": {"max_batch_tokens": 800}}))
+        server.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: event(server, "reload"))
+        assert info(server)["max_batch_tokens"] == 256
+    finally:
+        assert ends_at_fault(server)
+
+
+def test_the_cpu_takes_over_from_a_simulated_device(simulated, monkeypatch):
+    """The whole backend, with an error that CUDA keeps for ever."""
+    monkeypatch.setenv("BERTH_SIMT", "sticky=3000")  # the start has about 1000 launches
+    server = start("--device", "simt", "--on-device-loss", "cpu", "--max-batch-tokens", "16",
+                   "--reload-max-batch-tokens", "16", "--tuning-cache", "off", "--graph-max-rows", "0")
+    try:
+        while (status := predict(server).status) == 200:
+            pass
+        assert status == 503
+        assert [predict(server).status for _ in range(5)] == [200] * 5
+        assert event(server, "device_fallback")["used"] == "cpu"
+    finally:
+        assert ends_at_fault(server)
+
+
+def test_another_device_goes_on_alone(plugin):
+    arm = plugin("devices=2,lost=1,spared=1")
+    server = start("--device", "cuda", "--on-device-loss", "cpu")
+    try:
+        arm()
+        assert eventually(lambda: predict(server).status == 503)  # the other's passes work
+        assert eventually(lambda: event(server, "device_fallback"))
+        assert event(server, "device_fallback")["used"] == "other workers"
+        assert [predict(server).status for _ in range(5)] == [200] * 5
+        assert server.ask(get("/health")).status == 200
+        assert metric(server, "berth_device_fallbacks_total") == 0
+    finally:
+        assert ends_at_fault(server)
+
+
+def test_without_its_checkpoint_the_cpu_cannot_take_over(plugin, tmp_path):
+    arm = plugin("lost=1")
+    copy = tmp_path / "model"
+    shutil.copytree(model_dir(), copy)
+    server = servers.Berth(copy, "--device", "cuda", "--on-device-loss", "cpu")
+    (copy / "model.safetensors").unlink()
+    arm()
+    assert predict(server).status == 503
+    assert server.process.wait(30) != 0
+    told = event(server, "device_fallback")
+    assert told["used"] == "nothing" and "model.safetensors" in told["reason"]
