@@ -193,6 +193,12 @@ static void write_batches(struct json_writer *w, const struct metrics *m) {
         expose_sample(w, "berth_op_seconds_total", LABEL("op", op_kind_names[k]),
                       metric_value(&m->op_ns[k]), UNIT_NS_AS_SECONDS);
     }
+    expose_family(w, "berth_kernel_seconds_total", "counter",
+                  "The same time by kernel, summed over the layers.");
+    for (int k = 0; k < N_OP_STEPS; k++) {
+        expose_sample(w, "berth_kernel_seconds_total", LABEL("kernel", op_step_names[k]),
+                      metric_value(&m->step_ns[k]), UNIT_NS_AS_SECONDS);
+    }
 }
 
 static uint64_t requests_of(const struct metrics *m, enum metric_route route, int from, int to) {

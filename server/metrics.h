@@ -57,7 +57,7 @@ struct metrics {                                              // zeroed is empty
     atomic_int bucket_in_force[POLICY_MAX_BUCKETS], n_buckets_in_force; // places, up_to rising
     struct key_metrics keys[POLICY_MAX_KEYS];                           // by the key's index
     counter tokens, rows;                                               // real, computed
-    counter op_ns[N_OP_KINDS];
+    counter op_ns[N_OP_KINDS], step_ns[N_OP_STEPS];
     counter launches; // sent to a device; a graph is one
     counter jobs_done, jobs_failed, jobs_cancelled, jobs_expired, tokens_truncated;
     counter items_failed; // inputs that were answered with an error in their place

@@ -55,6 +55,7 @@ static void count_batch(struct metrics *m, const struct batch *b, int64_t batch_
     add(&anchor->room, atomic_load(&anchor->max_rows));
     add(&m->tokens, r->n_tokens);
     add(&m->rows, r->n_rows);
+    add(&m->launches, r->launches);
     histogram_record(&m->batch_jobs, r->n_jobs);
     histogram_record(&m->batch_rows, r->n_rows);
     histogram_record(&m->batch_ns, batch_ns);
@@ -143,17 +144,16 @@ static bool replace_device(struct worker *w) {
 size_t worker_profile_size(int n_layers) {
     return ((size_t)n_layers + 1) * N_OP_STEPS;
 }
-/* To those jobs that want it: the pass, op by op. */
+/* The pass, op by op: summed over its layers to the metrics, whole to those jobs that want it. */
 static void give_profile(struct worker *w, const struct seat *seat) {
     const size_t n = worker_profile_size(w->profile.n_layers);
-    bool is_there = false;
+    op_profile_reset(&w->profile);
+    encoder_profile(seat->encoder, &w->profile);
+    for (size_t k = 0; k < n; k++) {
+        add(&w->parts.metrics->step_ns[k % N_OP_STEPS], w->profile.of[k].ns);
+    }
     for (int i = 0; i < seat->batch.n_jobs; i++) {
         int64_t *ns = seat->batch.jobs[i]->profile_ns;
-        if (ns && !is_there) {
-            op_profile_reset(&w->profile);
-            encoder_profile(seat->encoder, &w->profile);
-            is_there = true;
-        }
         for (size_t k = 0; ns && k < n; k++) {
             ns[k] = w->profile.of[k].ns;
         }
@@ -168,7 +168,6 @@ static void finish_batch(struct worker *w, struct seat *seat, enum status s, int
     struct batch *b = &seat->batch;
     const int n_good = batch_settle(b, s, seat->logits, p->n_outputs, infer_ns, done_ns);
     count_batch(p->metrics, b, own_ns);
-    add(&p->metrics->launches, w->launches);
     give_profile(w, seat);
     add(&p->metrics->jobs_done, n_good);
     add(&p->metrics->jobs_failed, b->n_jobs - n_good);
@@ -194,7 +193,7 @@ static void run_urgent(void *arg, int layers_left, int n_layers) {
             encoder_forward(seat->encoder, seat->logits, &b->tokens, &times, &err);
         const int64_t done_ns = time_now_ns();
         memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
-        w->launches = times.launches;
+        b->ride.launches = times.launches;
         note_health(w, b, s, &err);
         finish_batch(w, seat, s, infer_ns, done_ns, done_ns - infer_ns);
         w->inside_ns += time_now_ns() - infer_ns;
@@ -218,7 +217,7 @@ static void run_batch(struct worker *w) {
     const enum status s = forward(w, &times, &err);
     const int64_t done_ns = time_now_ns();
     memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
-    w->launches = times.launches;
+    b->ride.launches = times.launches;
     note_health(w, b, s, &err);
     finish_batch(w, &w->outer, s, infer_ns, done_ns, done_ns - infer_ns - w->inside_ns);
 }

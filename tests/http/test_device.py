@@ -1,6 +1,7 @@
 """What becomes of a server whose GPU is missing, too small, at fault or lost: with a plugin (fake_cuda.c) that is."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -146,6 +147,30 @@ def test_algorithms_are_timed_once(simulated, tmp_path):
     cache.write_text(cache.read_text()[:-20])
     assert algorithms() == (0, n, 0, "info", ["broken"])
     assert algorithms() == (n, 0, 0, "info", [])
+
+
+# 88 for 12 layers are 18 for two, and in fp32 GELU is a kernel of its own
+@pytest.mark.parametrize("graph_max_rows, launches", [(0, 20), (16, 1)])
+def test_launches_and_times_of_kernels(simulated, graph_max_rows, launches):
+    server = start("--device", "simt", "--max-batch-tokens", "16", "--reload-max-batch-tokens", "16", "--tuning-cache",
+                   "off", "--graph-max-rows", str(graph_max_rows))
+    try:
+        asked = post("/predict", json.dumps({"inputs": "a b c"}), "Berth-Profile: 1")
+        before = server.ask(get("/metrics")).body.decode()
+        answers = [server.ask(asked) for _ in range(3)]
+        after = server.ask(get("/metrics")).body.decode()
+        batch = dict(re.findall(r"(\w+)=([\w.]+)", answers[-1].header("Berth-Batch")))
+        assert int(batch["launches"]) == launches
+        grown = sum(server.value(t, "berth_device_launches_total") * sign for t, sign in ((after, 1), (before, -1)))
+        assert grown >= 3 * launches
+        times = dict(re.findall(r"(\w+);dur=([\d.]+)", answers[-1].header("Server-Timing")))
+        kernels = ["qkv", "attention", "attention_out", "attention_norm", "intermediate", "output", "output_norm"]
+        assert {f"layer{i}_{k}" for i in range(2) for k in kernels} <= times.keys()  # none is there without time
+        total = dict(re.findall(r'^berth_kernel_seconds_total{kernel="(\w+)"} ([\d.e-]+)$', after, re.M))
+        assert all(float(total[k]) > 0 for k in [*kernels, "embed", "pool", "head"])
+        assert "launches" not in predict(server).header("Berth-Batch")
+    finally:
+        server.stop()
 
 
 def test_a_fault_costs_its_batch_alone(plugin):
