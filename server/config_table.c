@@ -112,6 +112,8 @@ const struct setting config_settings[] = {
     NAMED(SETTING_ENUM, "compute.on_device_loss", compute.on_device_loss, "exit", device_losses,
           "When a GPU is lost: exit, for a supervisor to start anew; stay, and answer 503; cpu: "
           "the CPU takes over from the last one."),
+    INT("compute.gpu_sample_ms", compute.gpu_sample_ms, "1000", 0, HOUR_MS, "ms",
+        "How often the driver is asked how GPUs fare, for the metrics; 0: never."),
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),

@@ -423,6 +423,9 @@ const struct tokenizer *engine_tokenizer(const struct engine *e) {
 const struct model_config *engine_model(const struct engine *e) {
     return &e->model;
 }
+const struct device_choice *engine_devices(const struct engine *e) {
+    return &e->choice;
+}
 const struct engine_info *engine_get_info(const struct engine *e) {
     return &e->info;
 }

@@ -4,6 +4,7 @@
 #define BERTH_SERVER_ENGINE_H
 #include "batching/batcher.h"
 #include "model/config.h"
+#include "server/accelerator.h"
 #include "server/config.h"
 #include "server/metrics.h"
 #include "tokenizer/tokenizer.h"
@@ -25,6 +26,7 @@ void engine_close(struct engine *e);
 struct batcher *engine_batcher(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct model_config *engine_model(const struct engine *e);
+const struct device_choice *engine_devices(const struct engine *e); // those of the start
 struct engine_info {
     const char *backend, *backend_detail, *dtype; // "cpu", "avx2, 2 lanes", "float32"
     const char *model_name;                       // served name

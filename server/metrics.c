@@ -305,6 +305,7 @@ char *metrics_write(const struct metrics *m, const struct metrics_view *view, st
     write_stages(&w, m);
     write_jobs(&w, m);
     write_batches(&w, m);
+    expose_gpus(&w, view->gpus);
     expose_scheduling(&w, m, view);
     write_tei(&w, m, view);
 #if BERTH_HAVE_JEMALLOC

@@ -79,12 +79,14 @@ struct bucket_metrics *metrics_bucket_at(struct metrics *m, int up_to);
 void metrics_reset_key(struct metrics *m, int index); // the index is another key's from now on
 /* The exposition text (version 0.0.4) in `arena`; NULL when it does not fit. Names:
  * docs/METRICS.md. */
+struct gpu_watch;
 struct keys;
 struct metrics_view { // what is read at the moment of asking
     const struct policy_config *policy;
     struct batcher_stats batcher;
     const char *model_name, *backend, *dtype;
-    struct keys *keys; // NULL: none are configured
+    struct keys *keys;      // NULL: none are configured
+    struct gpu_watch *gpus; // NULL: none are watched
 };
 char *metrics_write(const struct metrics *m, const struct metrics_view *view, struct arena *arena,
                     size_t *len);

@@ -43,7 +43,7 @@ LIBRARIES = {
     "x86intrin.h": ["kernels/cpu/*"],
     "cpuid.h": ["kernels/cpu/*"],
     "sanitizer/*": ["base/*", "kernels/simt/*", "tests/*"],
-    "dlfcn.h": ["kernels/plugin.c", "kernels/cuda/*", "tests/*"],
+    "dlfcn.h": ["kernels/plugin.c", "kernels/cuda/*", "server/nvml.c", "tests/*"],
     "cublas*.h": ["kernels/cuda/runtime.h"],
     "cuda_*.h": ["kernels/cuda/runtime.h", "kernels/cuda/ptx.h"],
     "execinfo.h": ["tests/*"],
