@@ -37,6 +37,7 @@ static void destroy(struct backend *be) {
         }
     }
     arena_finish(&cuda->arena);
+    range_domain_destroy(cuda->ranges);
     free(cuda);
 }
 
@@ -166,6 +167,7 @@ static enum status create(struct backend **out, const struct accelerator_options
                                   .n_lanes = 1,
                                   .n_slots = CUDA_SLOTS};
     cuda->lane.be = &cuda->base;
+    cuda->ranges = range_domain_create();
     enum status s = open_device(cuda, err);
     s = s ? s : make_streams(cuda, err);
     s = s ? s : blas_open(cuda, err);

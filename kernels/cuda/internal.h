@@ -3,6 +3,7 @@
 #define BERTH_KERNELS_CUDA_INTERNAL_H
 #include "kernels/cuda/arena.h"
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/range.h"
 #include "kernels/cuda/slot.h"
 #include "kernels/plugin.h"
 #include <assert.h>
@@ -41,6 +42,7 @@ struct cuda_backend {
     int stage;
     float *pooled;     // [max_seqs, hidden padded]: between the two products of a head
     struct error lost; // why, when base.is_lost
+    void *ranges;      // a profiler's domain (range.h)
 };
 static inline struct cuda_backend *cuda_of(struct backend *be) {
     return (struct cuda_backend *)be;

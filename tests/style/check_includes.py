@@ -46,6 +46,7 @@ LIBRARIES = {
     "dlfcn.h": ["kernels/plugin.c", "kernels/cuda/*", "server/nvml.c", "tests/*"],
     "cublas*.h": ["kernels/cuda/runtime.h"],
     "cuda_*.h": ["kernels/cuda/runtime.h", "kernels/cuda/ptx.h"],
+    "nvtx3/*": ["kernels/cuda/range.c", "tests/*"],
     "execinfo.h": ["tests/*"],
     "tuple": ["kernels/simt/device.h"],
     "type_traits": ["kernels/simt/device.h"],
