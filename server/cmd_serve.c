@@ -147,6 +147,10 @@ int cmd_serve(const struct options *opt) {
     }
     log_stop();
     signals_stop(s.signals);
+    if (atomic_load(&s.context.metrics->device_hung)) { // at exit() its library would wait for it
+        fflush(NULL);
+        _exit(EXIT_FAULT);
+    }
     const bool was_lost = atomic_load(&s.context.metrics->device_lost); // a supervisor starts anew
     free(s.context.metrics);
     if (status) {

@@ -400,7 +400,8 @@ void engine_close(struct engine *e) {
     close_devices(e);
     fallback_destroy(e->fallback);
     batcher_destroy(e->batcher);
-    for (int i = 0; i < e->n_weights; i++) {
+    const bool is_hung = e->metrics && atomic_load(&e->metrics->device_hung);
+    for (int i = 0; i < e->n_weights && !is_hung; i++) { // else freeing would wait for the device
         model_weights_finish(&e->weights[i]);
         backend_destroy(e->loaders[i]);
     }

@@ -67,8 +67,8 @@ struct metrics {                                              // zeroed is empty
     counter connections_open, connections_total;
     counter slots_used;
     atomic_bool ready;
-    atomic_bool device_lost;
-    counter device_fallbacks; // workers that a CPU took over from a lost device
+    atomic_bool device_lost, device_hung; // hung: what waits for it will wait for ever
+    counter device_fallbacks;             // workers that a CPU took over from a lost device
 };
 /* The bounds in force from now on. One thread at a time. */
 void metrics_set_buckets(struct metrics *m, const struct policy_config *p);

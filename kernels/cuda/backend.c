@@ -15,6 +15,9 @@ static float query_scale(const struct backend *be, int head_dim) {
 
 static void destroy(struct backend *be) {
     struct cuda_backend *cuda = cuda_of(be);
+    if (cuda->base.is_hung) { // freeing waits for the device; the driver frees at the process's end
+        return;
+    }
     (void)cudaSetDevice(cuda->opt.device);
     if (cuda->compute && !cuda->base.is_lost) {
         (void)cudaStreamSynchronize(cuda->compute);

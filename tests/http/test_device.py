@@ -276,6 +276,26 @@ def test_the_cpu_takes_over_from_a_simulated_device(simulated, monkeypatch):
         assert ends_at_fault(server)
 
 
+@pytest.mark.parametrize("then, after", [("exit", None), ("cpu", 200)])
+def test_a_device_that_hangs_does_not_hold_up_the_end(simulated, monkeypatch, then, after):
+    """Freeing memory of the simulated device waits for its work, as on a real one."""
+    monkeypatch.setenv("BERTH_SIMT", "hang=3000")
+    server = start("--device", "simt", "--on-device-loss", then, "--max-batch-tokens", "16", "--reload-max-batch-tokens",
+                   "16", "--tuning-cache", "off", "--graph-max-rows", "0", "--pass-timeout-ms", "300")
+    try:
+        while (status := predict(server).status) == 200:
+            pass
+        assert status == 503
+        assert eventually(lambda: event(server, "device_lost"))["then"] == then
+        if after:
+            assert predict(server).status == after
+            server.terminate()
+        assert server.process.wait(30) == 1
+        assert event(server, "stop")
+    finally:
+        server.process.kill()
+
+
 def test_another_device_goes_on_alone(plugin):
     arm = plugin("devices=2,lost=1,spared=1")
     server = start("--device", "cuda", "--on-device-loss", "cpu")
