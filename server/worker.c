@@ -101,8 +101,9 @@ static void note_loss(struct worker *w) {
     }
     w->was_lost = true;
     atomic_store(&w->parts.metrics->device_lost, true);
-    atomic_store(&w->parts.metrics->device_hung,
-                 w->parts.be->is_hung || atomic_load(&w->parts.metrics->device_hung));
+    if (w->parts.be->is_hung) {
+        atomic_store(&w->parts.metrics->device_hung, true);
+    }
     log_event(LOG_ERROR, "device_lost", LOG_INT("worker", w->parts.index),
               LOG_STR("then", then[w->parts.on_device_loss]));
     if (w->parts.on_device_loss == DEVICE_LOSS_EXIT) {
