@@ -1,6 +1,6 @@
-/* stub_nvml.c - stands for libnvidia-ml.so.1, found by LD_LIBRARY_PATH: two GPUs, of which the second
- * tells little, as a part of one in a container does. BERTH_STUB_NVML: "no_init" refuses to start,
- * "no_gpu" knows none, "hang" never comes back from the second sample on. */
+/* stub_nvml.c - stands for libnvidia-ml.so.1, found by LD_LIBRARY_PATH: two GPUs, of which the
+ * second tells little, as a part of one in a container does. BERTH_STUB_NVML: "no_init" refuses to
+ * start, "no_gpu" knows none, "hang" never comes back from the second sample on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
