@@ -31,6 +31,7 @@ struct ride {
     int bucket_up_to; // of the batch's anchor; 0 where the mode has no buckets
     enum batch_mode mode;
     int64_t op_ns[JOB_OP_KINDS];
+    int64_t launches; // on a device that is sent its work
 };
 
 struct job;

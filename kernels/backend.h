@@ -18,6 +18,7 @@ struct backend { // each backend's own struct begins with one
     enum dtype dtype;   // what it computes in
     int n_lanes, n_slots;
     bool is_lost;           // the device gives no results any more; set on the worker's thread
+    bool is_hung;           // lost, and busy for ever: destroy() leaves all that is on it alone
     bool makes_in_parallel; // *_create() of weights may be called by several threads at once
 };
 struct lane { // the public head of each backend's own lane

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { KERNELS_ABI = 3 }; // raised whenever these headers change meaning
+enum { KERNELS_ABI = 4 }; // raised whenever these headers change meaning
 typedef void program_fn(struct lane *ln, const void *arg);
 
 struct backend_fn {

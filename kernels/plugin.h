@@ -18,6 +18,16 @@ extern "C" {
 enum gelu { GELU_AUTO, GELU_ERF, GELU_TANH };
 extern const char *const gelu_names[GELU_TANH + 1];
 
+/* What was chosen by timing, kept from one start to the next by whoever runs the backend; without
+ * it everything is timed anew. Keys are up to 240 printable characters and say all that the choice
+ * depends on; values are whole numbers. Called while a backend is run, by several threads if there
+ * are several backends. */
+struct choice_notes {
+    void *arg;
+    bool (*get)(void *arg, const char *key, double *values, int n); // false: nothing is noted
+    void (*set)(void *arg, const char *key, const double *values, int n);
+};
+
 struct accelerator_options {
     int device; // 0 <= device < count
     enum precision precision;
@@ -25,9 +35,10 @@ struct accelerator_options {
     /* Batches up to these rows are filled up to a bucket, within the limits of reserve(), and
      * replayed as graphs; tensors have to hold what those limits say. 0: none. */
     int graph_max_rows;
-    int64_t pass_timeout_ns; // then the device counts as lost
-    int64_t max_bytes;       // of device memory; 0: what there is
-    bool deterministic;      // no algorithm is chosen by timing
+    int64_t pass_timeout_ns;          // then the device counts as lost
+    int64_t max_bytes;                // of device memory; 0: what there is
+    bool deterministic;               // no algorithm is chosen by timing
+    const struct choice_notes *notes; // borrowed for as long as the backend lives; may be NULL
 };
 struct accelerator {
     int abi;             // KERNELS_ABI
@@ -40,6 +51,8 @@ struct accelerator {
     /* Errors: STATUS_UNAVAILABLE; STATUS_NO_MEMORY; STATUS_BACKEND. */
     enum status (*create)(struct backend **out, const struct accelerator_options *opt,
                           struct error *err);
+    /* The device's PCI address, as drivers know it: "0000:3B:00.0"; "": it has none. */
+    void (*bus_id)(char *out, size_t size, int device);
 };
 
 /* `name`: "cuda" or "simt". Looks beside the program, then where it was installed; the environment

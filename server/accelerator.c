@@ -58,6 +58,7 @@ enum status accelerator_create(struct backend **out, const struct config *cfg,
         .pass_timeout_ns = cfg->compute.pass_timeout_ms * NS_PER_MS,
         .max_bytes = cfg->compute.max_device_bytes,
         .deterministic = cfg->compute.deterministic,
+        .notes = choice->notes,
     };
     const enum status s = choice->accelerator->create(out, &opt, err);
     return s ? error_prefix(err, s, "device %d", opt.device) : s;

@@ -8,6 +8,7 @@
 struct device_choice {
     const struct accelerator *accelerator; // NULL: the CPU, or the reference
     int first, n;                          // its devices [first, first + n); 0 of the CPU
+    const struct choice_notes *notes;      // of what was timed before; NULL: none are kept
 };
 /* By compute.device. auto: every GPU there is, else the CPU, and the log tells why. Errors:
  * STATUS_UNAVAILABLE where a GPU was asked for by name and there is none, with the reason. */

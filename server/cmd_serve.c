@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/timing.h"
 #include "server/engine.h"
+#include "server/gpu_watch.h"
 #include "server/http.h"
 #include "server/json.h"
 #include "server/live.h"
@@ -102,6 +103,7 @@ static enum status start(struct server *s, struct error *err) {
     if (status) {
         return status;
     }
+    gpu_watch_start(&s->context.gpus, engine_devices(s->engine), s->cfg->compute.gpu_sample_ms);
     atomic_store(&s->context.engine, s->engine);
     atomic_store(&s->context.metrics->ready, true);
     log_ready(s, ms_between(start_ns, time_now_ns()));
@@ -121,6 +123,7 @@ static void stop(struct server *s) {
     http_stop(s->http);
     engine_close(s->engine); // whose workers look at hang-ups
     http_close(s->http);
+    gpu_watch_stop(s->context.gpus);
     recorder_stop(s->recorder);
     live_destroy(s->context.live);
     keys_close(s->context.keys);
@@ -144,6 +147,10 @@ int cmd_serve(const struct options *opt) {
     }
     log_stop();
     signals_stop(s.signals);
+    if (atomic_load(&s.context.metrics->device_hung)) { // at exit() its library would wait for it
+        fflush(NULL);
+        _exit(EXIT_FAULT);
+    }
     const bool was_lost = atomic_load(&s.context.metrics->device_lost); // a supervisor starts anew
     free(s.context.metrics);
     if (status) {

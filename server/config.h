@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum device_loss { DEVICE_LOSS_EXIT, DEVICE_LOSS_STAY }; // what then becomes of the server
+enum device_loss { DEVICE_LOSS_EXIT, DEVICE_LOSS_STAY, DEVICE_LOSS_CPU }; // and then?
 struct config {
     struct {
         char host[64]; // address to listen on; default 127.0.0.1
@@ -49,8 +49,8 @@ struct config {
         int threads;     // lanes a worker; 0: auto
         char isa[16];    // "": the best this CPU has
         enum gelu gelu;  // on a GPU
-        int graph_max_rows, pass_timeout_ms;
-        int64_t max_device_bytes; // 0: what there is
+        int graph_max_rows, pass_timeout_ms, gpu_sample_ms; // 0: no graphs; the driver not asked
+        int64_t max_device_bytes;                           // 0: what there is
         enum device_loss on_device_loss;
         enum precision precision;
         enum fusion fusion;

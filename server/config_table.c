@@ -12,7 +12,7 @@
 static const char *const devices[] = {"auto",   "cpu",    "cuda",     "cuda:0", "cuda:1",
                                       "cuda:2", "cuda:3", "cuda:4",   "cuda:5", "cuda:6",
                                       "cuda:7", "simt",   "reference"};
-static const char *const device_losses[] = {"exit", "stay"};
+static const char *const device_losses[] = {"exit", "stay", "cpu"};
 static const char *const log_levels[] = {"debug", "info", "warn", "error", "off"};
 static_assert(LOG_OFF + 1 == N_ITEMS(log_levels), "names follow enum log_level");
 
@@ -110,7 +110,10 @@ const struct setting config_settings[] = {
     INT64("compute.max_device_bytes", compute.max_device_bytes, "0", 0, INT64_C(1) << 40, "bytes",
           "Device memory that each GPU's weights and batches may take; 0: what there is."),
     NAMED(SETTING_ENUM, "compute.on_device_loss", compute.on_device_loss, "exit", device_losses,
-          "When a GPU is lost: exit, for a supervisor to start anew; stay, and answer 503."),
+          "When a GPU is lost: exit, for a supervisor to start anew; stay, and answer 503; cpu: "
+          "the CPU takes over from the last one."),
+    INT("compute.gpu_sample_ms", compute.gpu_sample_ms, "1000", 0, HOUR_MS, "ms",
+        "How often the driver is asked how GPUs fare, for the metrics; 0: never."),
     BOOL("compute.pin", compute.pin, "true",
          "Keep each thread of a pass on its core, when they use every core this process may run "
          "on."),

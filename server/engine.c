@@ -7,6 +7,7 @@
 #include "server/engine.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,10 @@
 #include "base/timing.h"
 #include "kernels/backend.h"
 #include "model/weights.h"
+#include "server/algorithms.h"
 #include "server/cores.h"
 #include "server/device.h"
+#include "server/fallback.h"
 #include "server/split.h"
 #include "server/sweep.h"
 #include "server/worker.h"
@@ -27,10 +30,16 @@ struct engine {
     int n_weights;                 // one for each device; 1 on a CPU
     struct backend **loaders;      // [n_weights]: made the weights, run nothing
     struct model_weights *weights; // [n_weights]
+    struct tuning *tuning;
+    struct algorithms *algorithms; // a GPU's, of the tuning cache
     struct batcher *batcher;
     struct device *devices;  // [info.n_workers], zeroed once a worker has them
     struct worker **workers; // [info.n_workers], NULL from the first that did not start
     struct engine_info info;
+    struct metrics *metrics;
+    struct fallback *fallback; // NULL: there is none
+    pthread_mutex_t configuring;
+    int rows_cap; // of every batch, where the device is not for more; 0: none; under `configuring`
     bool measure;
     char model_name[128];
     char backend_detail[128];
@@ -136,6 +145,7 @@ static enum status load_weights(struct engine *e, const struct config *cfg, stru
     if (s) {
         return s;
     }
+    e->choice.notes = algorithms_notes(e->algorithms);
     e->n_weights = e->choice.n > 1 ? e->choice.n : 1;
     e->loaders = xcalloc((size_t)e->n_weights, sizeof(*e->loaders));
     e->weights = xcalloc((size_t)e->n_weights, sizeof(*e->weights));
@@ -214,6 +224,39 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
     log_stage("warm_up", e->info.warm_up_ms);
     return s;
 }
+/* Under `configuring`. */
+static enum status configure(struct engine *e, struct policy_config *policy, struct error *err) {
+    config_cap_rows(policy, e->rows_cap);
+    const enum status s = batcher_configure(e->batcher, policy, err);
+    if (!s) {
+        metrics_set_buckets(e->metrics, policy);
+    }
+    return s;
+}
+enum status engine_configure(struct engine *e, struct policy_config *policy, struct error *err) {
+    pthread_mutex_lock(&e->configuring);
+    const enum status s = configure(e, policy, err);
+    pthread_mutex_unlock(&e->configuring);
+    return s;
+}
+/* A worker's, whose device is lost. Once the CPU has taken over, batches are as it likes them. */
+static enum status replace_device(void *arg, struct device *out, struct error *err) {
+    struct engine *e = arg;
+    struct policy_config policy;
+    enum status s = fallback_take(e->fallback, out, err);
+    if (s || !out->be) {
+        return s;
+    }
+    pthread_mutex_lock(&e->configuring);
+    e->rows_cap = e->rows_cap && e->rows_cap < FALLBACK_ROWS ? e->rows_cap : FALLBACK_ROWS;
+    batcher_get_policy(e->batcher, &policy);
+    s = configure(e, &policy, err);
+    pthread_mutex_unlock(&e->configuring);
+    if (s) {
+        device_close(out);
+    }
+    return s;
+}
 static enum status start_workers(struct engine *e, const struct config *cfg,
                                  struct metrics *metrics, struct error *err) {
     enum status s = STATUS_OK;
@@ -227,7 +270,9 @@ static enum status start_workers(struct engine *e, const struct config *cfg,
                                            .n_outputs = e->model.n_labels,
                                            .n_layers = e->model.n_layers,
                                            .index = i,
-                                           .on_device_loss = cfg->compute.on_device_loss};
+                                           .on_device_loss = cfg->compute.on_device_loss,
+                                           .replace = replace_device,
+                                           .replace_arg = e};
         snprintf(e->backend_detail, sizeof(e->backend_detail), "%s", d->be->detail);
         e->info.backend = d->be->name, e->info.backend_detail = e->backend_detail; // a literal
         e->info.dtype = dtype_name(d->be->dtype);
@@ -253,8 +298,8 @@ static void halve_batches(struct engine *e, struct device_plan *plan, struct bat
         const int rows = policy->buckets[i].max_batch_tokens;
         most = rows > most ? rows : most;
     }
-    e->info.rows_cap = most > 1 ? most / 2 : 1;
-    config_cap_rows(policy, e->info.rows_cap);
+    e->rows_cap = most > 1 ? most / 2 : 1; // no worker runs yet
+    config_cap_rows(policy, e->rows_cap);
     b->queues.policy = *policy;
     b->reserve_tokens /= 2;
     plan->batch = batcher_limits(b);
@@ -281,25 +326,36 @@ static enum status open_workers(struct engine *e, const struct config *cfg, stru
     if (s) {
         return s;
     }
-    struct tuning *tuning = tuning_open(cfg->compute.tuning_cache);
     const struct cores_mask own = cores_mask_get(); // who runs a pass is pinned as lane 0
-    s = open_fitting_devices(e, &plan, &batcher, tuning, err);
+    s = open_fitting_devices(e, &plan, &batcher, e->tuning, err);
     cores_mask_set(&own);
-    tuning_close(tuning);
+    tuning_save(e->tuning);
+    algorithms_log(e->algorithms);
     metrics_give_back_memory();
     batcher.queues.n_workers = e->info.n_workers;
+    if (!s && cfg->compute.on_device_loss == DEVICE_LOSS_CPU) {
+        e->fallback = fallback_create(&plan, e->info.n_workers);
+    }
     s = s ? s : batcher_create(&e->batcher, &batcher, err);
     return s ? s : start_workers(e, cfg, metrics, err);
 }
 
+static struct engine *create(void) {
+    struct engine *e = xcalloc(1, sizeof(*e));
+    pthread_mutex_init(&e->configuring, NULL);
+    return e;
+}
 static enum status open_all(struct engine **out, const struct config *cfg, struct metrics *metrics,
                             bool measure, struct error *err) {
-    struct engine *e = xcalloc(1, sizeof(*e));
+    struct engine *e = create();
     e->measure = measure;
+    e->metrics = metrics;
     enum status s = open_tokenizer_and_config(e, cfg, err);
     if (s) {
         goto fail;
     }
+    e->tuning = tuning_open(cfg->compute.tuning_cache);
+    e->algorithms = algorithms_create(e->tuning);
     s = load_weights(e, cfg, err);
     if (s) {
         goto fail;
@@ -316,7 +372,7 @@ fail:
     return s;
 }
 enum status engine_check(const struct config *cfg, struct error *err) {
-    struct engine *e = xcalloc(1, sizeof(*e));
+    struct engine *e = create();
     struct policy_config policy;
     enum status s = open_tokenizer_and_config(e, cfg, err);
     s = s ? s : config_policy(&policy, cfg, e->info.max_input_tokens, err);
@@ -342,15 +398,20 @@ void engine_close(struct engine *e) {
         worker_join(e->workers[i]);
     }
     close_devices(e);
+    fallback_destroy(e->fallback);
     batcher_destroy(e->batcher);
-    for (int i = 0; i < e->n_weights; i++) {
+    const bool is_hung = e->metrics && atomic_load(&e->metrics->device_hung);
+    for (int i = 0; i < e->n_weights && !is_hung; i++) { // else freeing would wait for the device
         model_weights_finish(&e->weights[i]);
         backend_destroy(e->loaders[i]);
     }
     free(e->weights);
     free(e->loaders);
+    algorithms_destroy(e->algorithms);
+    tuning_close(e->tuning);
     model_config_finish(&e->model);
     tokenizer_close(e->tokenizer);
+    pthread_mutex_destroy(&e->configuring);
     free(e);
 }
 
@@ -362,6 +423,9 @@ const struct tokenizer *engine_tokenizer(const struct engine *e) {
 }
 const struct model_config *engine_model(const struct engine *e) {
     return &e->model;
+}
+const struct device_choice *engine_devices(const struct engine *e) {
+    return &e->choice;
 }
 const struct engine_info *engine_get_info(const struct engine *e) {
     return &e->info;

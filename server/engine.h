@@ -4,6 +4,7 @@
 #define BERTH_SERVER_ENGINE_H
 #include "batching/batcher.h"
 #include "model/config.h"
+#include "server/accelerator.h"
 #include "server/config.h"
 #include "server/metrics.h"
 #include "tokenizer/tokenizer.h"
@@ -25,6 +26,7 @@ void engine_close(struct engine *e);
 struct batcher *engine_batcher(struct engine *e);
 const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct model_config *engine_model(const struct engine *e);
+const struct device_choice *engine_devices(const struct engine *e); // those of the start
 struct engine_info {
     const char *backend, *backend_detail, *dtype; // "cpu", "avx2, 2 lanes", "float32"
     const char *model_name;                       // served name
@@ -33,9 +35,12 @@ struct engine_info {
     bool takes_pairs; // false: a second text would need a token type that the model has not
     int n_workers, n_threads;
     struct policy_config policy; // in force
-    int rows_cap;                // of every batch, where the device has no room for more; 0: none
     double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;
 };
 const struct engine_info *engine_get_info(const struct engine *e);
+/* Puts a policy into force, with no more rows a batch than the devices take: `policy` is changed
+ * accordingly. Any thread. Errors: those of batcher_configure(). */
+MUST_CHECK enum status engine_configure(struct engine *e, struct policy_config *policy,
+                                        struct error *err);
 bool engine_is_healthy(const struct engine *e); // false once a device has failed for good
 #endif

@@ -61,13 +61,8 @@ static enum status configure(const struct live *l, struct engine *engine, const 
     if (s) {
         return s;
     }
-    config_cap_rows(&policy, engine_get_info(engine)->rows_cap);
     set_weights(&policy, keys);
-    s = batcher_configure(engine_batcher(engine), &policy, err);
-    if (!s) {
-        metrics_set_buckets(l->ctx->metrics, &policy);
-    }
-    return s;
+    return engine_configure(engine, &policy, err);
 }
 enum status live_begin(struct live *l, struct engine *engine, struct error *err) {
     pthread_mutex_lock(&l->lock);

@@ -66,6 +66,9 @@ static void write_server(struct json_writer *w, const struct metrics *m,
          atomic_load(&m->ready)},
         {"berth_device_lost", "gauge", "1 once a GPU gives no results any more.",
          atomic_load(&m->device_lost)},
+        {"berth_device_fallbacks_total", "counter",
+         "Times that the CPU took over because a GPU was lost.",
+         metric_value(&m->device_fallbacks)},
         {"berth_connections_open", "gauge", "Connections that are open now.",
          metric_value(&m->connections_open)},
         {"berth_connections_total", "counter", "Connections that were ever accepted.",
@@ -190,6 +193,12 @@ static void write_batches(struct json_writer *w, const struct metrics *m) {
         expose_sample(w, "berth_op_seconds_total", LABEL("op", op_kind_names[k]),
                       metric_value(&m->op_ns[k]), UNIT_NS_AS_SECONDS);
     }
+    expose_family(w, "berth_kernel_seconds_total", "counter",
+                  "The same time by kernel, summed over the layers.");
+    for (int k = 0; k < N_OP_STEPS; k++) {
+        expose_sample(w, "berth_kernel_seconds_total", LABEL("kernel", op_step_names[k]),
+                      metric_value(&m->step_ns[k]), UNIT_NS_AS_SECONDS);
+    }
 }
 
 static uint64_t requests_of(const struct metrics *m, enum metric_route route, int from, int to) {
@@ -296,6 +305,7 @@ char *metrics_write(const struct metrics *m, const struct metrics_view *view, st
     write_stages(&w, m);
     write_jobs(&w, m);
     write_batches(&w, m);
+    expose_gpus(&w, view->gpus);
     expose_scheduling(&w, m, view);
     write_tei(&w, m, view);
 #if BERTH_HAVE_JEMALLOC

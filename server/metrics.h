@@ -57,7 +57,7 @@ struct metrics {                                              // zeroed is empty
     atomic_int bucket_in_force[POLICY_MAX_BUCKETS], n_buckets_in_force; // places, up_to rising
     struct key_metrics keys[POLICY_MAX_KEYS];                           // by the key's index
     counter tokens, rows;                                               // real, computed
-    counter op_ns[N_OP_KINDS];
+    counter op_ns[N_OP_KINDS], step_ns[N_OP_STEPS];
     counter launches; // sent to a device; a graph is one
     counter jobs_done, jobs_failed, jobs_cancelled, jobs_expired, tokens_truncated;
     counter items_failed; // inputs that were answered with an error in their place
@@ -67,7 +67,8 @@ struct metrics {                                              // zeroed is empty
     counter connections_open, connections_total;
     counter slots_used;
     atomic_bool ready;
-    atomic_bool device_lost;
+    atomic_bool device_lost, device_hung; // hung: what waits for it will wait for ever
+    counter device_fallbacks;             // workers that a CPU took over from a lost device
 };
 /* The bounds in force from now on. One thread at a time. */
 void metrics_set_buckets(struct metrics *m, const struct policy_config *p);
@@ -78,12 +79,14 @@ struct bucket_metrics *metrics_bucket_at(struct metrics *m, int up_to);
 void metrics_reset_key(struct metrics *m, int index); // the index is another key's from now on
 /* The exposition text (version 0.0.4) in `arena`; NULL when it does not fit. Names:
  * docs/METRICS.md. */
+struct gpu_watch;
 struct keys;
 struct metrics_view { // what is read at the moment of asking
     const struct policy_config *policy;
     struct batcher_stats batcher;
     const char *model_name, *backend, *dtype;
-    struct keys *keys; // NULL: none are configured
+    struct keys *keys;      // NULL: none are configured
+    struct gpu_watch *gpus; // NULL: none are watched
 };
 char *metrics_write(const struct metrics *m, const struct metrics_view *view, struct arena *arena,
                     size_t *len);

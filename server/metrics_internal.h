@@ -17,6 +17,8 @@ void expose_scheduling(struct json_writer *w, const struct metrics *m,
                        const struct metrics_view *view);
 /* Of the batcher's cost model. */
 void expose_cost(struct json_writer *w, const struct cost_model *m);
+/* What the driver tells of the GPUs; NULL: nothing is watched. */
+void expose_gpus(struct json_writer *w, struct gpu_watch *watch);
 /* The standard process_* families, from /proc; what cannot be read is left out. */
 void expose_process(struct json_writer *w);
 #endif

@@ -96,6 +96,7 @@ static struct rides rides_of(struct request *r) {
         for (int k = 0; k < JOB_OP_KINDS; k++) {
             out.sum.op_ns[k] += ride->op_ns[k];
         }
+        out.sum.launches += ride->launches;
     }
     arena_resize_last(&r->arena, seen, 0, 1);
     return out;
@@ -172,7 +173,7 @@ static void add_server_timing(struct request *r, const struct rides *profile) {
 }
 _Static_assert((int)JOB_OP_KINDS == (int)N_OP_KINDS, "op_ns is indexed by op_kind");
 
-static void add_batch(struct request *r, const struct rides *rides) {
+static void add_batch(struct request *r, const struct rides *rides, bool profile) {
     const struct ride *s = &rides->sum;
     struct value v = value_begin(r, VALUE_BYTES);
     const int64_t idle = s->n_rows - s->n_tokens, rows = s->n_rows > 0 ? s->n_rows : 1;
@@ -183,6 +184,9 @@ static void add_batch(struct request *r, const struct rides *rides) {
               (long long)(padding % 1000), batch_mode_names[s->mode]);
     if (rides->n_batches > 1) {
         value_add(&v, ", batches=%d", rides->n_batches);
+    }
+    if (profile && s->launches > 0) {
+        value_add(&v, ", launches=%lld", (long long)s->launches);
     }
     value_end(&v, r, "Berth-Batch");
 }
@@ -243,7 +247,7 @@ void reply_add_timing(struct request *r, const struct config *cfg) {
     const bool profile = r->wants_profile && cfg->server.profile_header && rides.n_batches > 0;
     add_server_timing(r, profile ? &rides : NULL);
     if (rides.n_batches > 0) {
-        add_batch(r, &rides);
+        add_batch(r, &rides, profile);
     }
     add_tei(r);
 }

@@ -19,6 +19,7 @@ struct server_context {
     struct live *live;        // NULL: nothing can be changed
     _Atomic(struct engine *) engine;
     struct metrics *metrics;
+    struct gpu_watch *gpus;    // NULL: none are watched; set before `engine` is
     struct recorder *recorder; // NULL: lengths are not recorded
     atomic_bool draining;
 };

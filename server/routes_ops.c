@@ -147,6 +147,7 @@ void metrics_start(struct server_context *ctx, struct request *r) {
         view.model_name = info->model_name;
         view.backend = info->backend;
         view.dtype = info->dtype;
+        view.gpus = ctx->gpus;
         batcher_get_stats(engine_batcher(engine), &view.batcher);
     }
     size_t len = 0;

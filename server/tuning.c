@@ -1,4 +1,4 @@
-/* tuning.c - the cache file, read whole at start and written whole at the end.
+/* tuning.c - the cache file, read whole at start and written whole when something is new.
  * Nothing that stands in the file is believed beyond being numbers: whoever asks for an entry
  * checks that the values can be. What cannot be read is replaced, but for one case: a file of
  * another program (no "berth_tuning" in it) is left alone. Entries are in the order in which they
@@ -19,7 +19,7 @@
 #include "model/json_file.h"
 #include "server/json.h"
 
-enum { FORMAT = 1, MAX_PATH = 1024, SCRATCH_BYTES = 64 << 20 };
+enum { FORMAT = 1, MAX_PATH = 1024, SCRATCH_BYTES = 256 << 20 };
 
 struct entry {
     char key[TUNING_MAX_KEY + 1];
@@ -205,6 +205,9 @@ bool tuning_get(const struct tuning *t, const char *key, double *out, int n) {
     memcpy(out, e->values, (size_t)n * sizeof(*out));
     return true;
 }
+bool tuning_has(const struct tuning *t, const char *key) {
+    return find(t, key) != NULL;
+}
 void tuning_set(struct tuning *t, const char *key, const double *values, int n) {
     struct entry e = {.n = n, .is_new = true};
     assert(is_key(key) && n >= 1 && n <= TUNING_MAX_VALUES);
@@ -278,13 +281,20 @@ static void save(const struct tuning *t) {
     }
     free(now.entries);
 }
+void tuning_save(struct tuning *t) {
+    if (t->is_dirty && *t->path) {
+        save(t);
+    }
+    for (int i = 0; i < t->n_entries; i++) {
+        t->entries[i].is_new = false; // what others make of it from now on is theirs
+    }
+    t->is_dirty = false;
+}
 void tuning_close(struct tuning *t) {
     if (!t) {
         return;
     }
-    if (t->is_dirty && *t->path) {
-        save(t);
-    }
+    tuning_save(t);
     free(t->entries);
     free(t);
 }

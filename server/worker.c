@@ -35,7 +35,8 @@ struct worker {
     int64_t inside_ns;         // what urgent batches took of the outer one's time
     int n_failed_in_row;
     bool was_lost;
-    int64_t launches; // of the latest pass
+    struct device retired; // the lost one: it may hang, and nobody waits for it before the end
+    int64_t launches;      // of the latest pass
     atomic_bool healthy;
 };
 
@@ -54,6 +55,7 @@ static void count_batch(struct metrics *m, const struct batch *b, int64_t batch_
     add(&anchor->room, atomic_load(&anchor->max_rows));
     add(&m->tokens, r->n_tokens);
     add(&m->rows, r->n_rows);
+    add(&m->launches, r->launches);
     histogram_record(&m->batch_jobs, r->n_jobs);
     histogram_record(&m->batch_rows, r->n_rows);
     histogram_record(&m->batch_ns, batch_ns);
@@ -85,36 +87,76 @@ static void note_health(struct worker *w, const struct batch *b, enum status s,
               LOG_STR("reason", err->text));
 }
 
-/* Nothing but a new process frees a lost device: the supervisor starts one when this one ends. It
- * ends as after SIGTERM, so that whoever is served by another device still gets an answer. */
+/* The supervisor starts another process when this one ends. It ends as after SIGTERM, so that
+ * whoever is served by another device still gets an answer. */
+static void end_process(void) {
+    kill(getpid(), SIGTERM);
+}
+/* Nothing but a new process frees a lost device. */
 static void note_loss(struct worker *w) {
+    static const char *const then[] = {
+        [DEVICE_LOSS_EXIT] = "exit", [DEVICE_LOSS_STAY] = "stay", [DEVICE_LOSS_CPU] = "cpu"};
     if (!w->parts.be->is_lost || w->was_lost) {
         return;
     }
     w->was_lost = true;
-    const bool ends = w->parts.on_device_loss == DEVICE_LOSS_EXIT;
     atomic_store(&w->parts.metrics->device_lost, true);
-    log_event(LOG_ERROR, "device_lost", LOG_INT("worker", w->parts.index),
-              LOG_STR("then", ends ? "exit" : "stay"));
-    if (ends) {
-        kill(getpid(), SIGTERM);
+    if (w->parts.be->is_hung) {
+        atomic_store(&w->parts.metrics->device_hung, true);
     }
+    log_event(LOG_ERROR, "device_lost", LOG_INT("worker", w->parts.index),
+              LOG_STR("then", then[w->parts.on_device_loss]));
+    if (w->parts.on_device_loss == DEVICE_LOSS_EXIT) {
+        end_process();
+    }
+}
+static void take_over(struct worker *w, const struct device *d, double ms) {
+    struct worker_parts *p = &w->parts;
+    w->retired = (struct device){p->be, p->encoder, p->urgent_encoder, .is_accelerated = true};
+    p->be = d->be, p->encoder = d->encoder, p->urgent_encoder = d->urgent;
+    w->outer.encoder = d->encoder, w->urgent.encoder = d->urgent;
+    add(&p->metrics->device_fallbacks, 1);
+    log_event(LOG_WARN, "device_fallback", LOG_INT("worker", p->index),
+              LOG_STR("used", d->be->name), LOG_STR("detail", d->be->detail),
+              LOG_STR("dtype", dtype_name(d->be->dtype)), LOG_NUM("ms", ms));
+}
+/* After the loss, between two batches. False: the worker has nothing to do any more. */
+static bool replace_device(struct worker *w) {
+    struct device d = {.be = NULL};
+    struct error err = {.text = ""};
+    const int64_t start_ns = time_now_ns();
+    const enum status s = w->parts.replace(w->parts.replace_arg, &d, &err);
+    if (s) {
+        log_event(LOG_ERROR, "device_fallback", LOG_INT("worker", w->parts.index),
+                  LOG_STR("used", "nothing"), LOG_STR("status", status_name(s)),
+                  LOG_STR("reason", err.text));
+        end_process();
+        return true; // it answers 503 until then
+    }
+    w->n_failed_in_row = 0;
+    if (d.be) {
+        take_over(w, &d, (double)(time_now_ns() - start_ns) / NS_PER_MS);
+    } else {
+        log_event(LOG_WARN, "device_fallback", LOG_INT("worker", w->parts.index),
+                  LOG_STR("used", "other workers"));
+    }
+    atomic_store(&w->healthy, true);
+    return d.be != NULL;
 }
 
 size_t worker_profile_size(int n_layers) {
     return ((size_t)n_layers + 1) * N_OP_STEPS;
 }
-/* To those jobs that want it: the pass, op by op. */
+/* The pass, op by op: summed over its layers to the metrics, whole to those jobs that want it. */
 static void give_profile(struct worker *w, const struct seat *seat) {
     const size_t n = worker_profile_size(w->profile.n_layers);
-    bool is_there = false;
+    op_profile_reset(&w->profile);
+    encoder_profile(seat->encoder, &w->profile);
+    for (size_t k = 0; k < n; k++) {
+        add(&w->parts.metrics->step_ns[k % N_OP_STEPS], w->profile.of[k].ns);
+    }
     for (int i = 0; i < seat->batch.n_jobs; i++) {
         int64_t *ns = seat->batch.jobs[i]->profile_ns;
-        if (ns && !is_there) {
-            op_profile_reset(&w->profile);
-            encoder_profile(seat->encoder, &w->profile);
-            is_there = true;
-        }
         for (size_t k = 0; ns && k < n; k++) {
             ns[k] = w->profile.of[k].ns;
         }
@@ -129,7 +171,6 @@ static void finish_batch(struct worker *w, struct seat *seat, enum status s, int
     struct batch *b = &seat->batch;
     const int n_good = batch_settle(b, s, seat->logits, p->n_outputs, infer_ns, done_ns);
     count_batch(p->metrics, b, own_ns);
-    add(&p->metrics->launches, w->launches);
     give_profile(w, seat);
     add(&p->metrics->jobs_done, n_good);
     add(&p->metrics->jobs_failed, b->n_jobs - n_good);
@@ -155,7 +196,7 @@ static void run_urgent(void *arg, int layers_left, int n_layers) {
             encoder_forward(seat->encoder, seat->logits, &b->tokens, &times, &err);
         const int64_t done_ns = time_now_ns();
         memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
-        w->launches = times.launches;
+        b->ride.launches = times.launches;
         note_health(w, b, s, &err);
         finish_batch(w, seat, s, infer_ns, done_ns, done_ns - infer_ns);
         w->inside_ns += time_now_ns() - infer_ns;
@@ -179,15 +220,21 @@ static void run_batch(struct worker *w) {
     const enum status s = forward(w, &times, &err);
     const int64_t done_ns = time_now_ns();
     memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
-    w->launches = times.launches;
+    b->ride.launches = times.launches;
     note_health(w, b, s, &err);
     finish_batch(w, &w->outer, s, infer_ns, done_ns, done_ns - infer_ns - w->inside_ns);
 }
 
 static void *worker_main(void *arg) {
     struct worker *w = arg;
-    while (batcher_next(w->parts.batcher, w->parts.index, &w->outer.batch) == STATUS_OK) {
+    bool is_asked = false, goes_on = true;
+    while (goes_on &&
+           batcher_next(w->parts.batcher, w->parts.index, &w->outer.batch) == STATUS_OK) {
         run_batch(w);
+        if (w->was_lost && !is_asked && w->parts.on_device_loss == DEVICE_LOSS_CPU) {
+            is_asked = true;
+            goes_on = replace_device(w);
+        }
     }
     return NULL;
 }
@@ -243,6 +290,9 @@ void worker_join(struct worker *w) {
     encoder_destroy(w->parts.encoder);
     encoder_destroy(w->parts.urgent_encoder);
     backend_destroy(w->parts.be);
+    encoder_destroy(w->retired.encoder);
+    encoder_destroy(w->retired.urgent);
+    backend_destroy(w->retired.be);
     worker_free(w);
 }
 

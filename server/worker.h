@@ -5,6 +5,7 @@
 #include "batching/batcher.h"
 #include "model/encoder.h"
 #include "server/config.h"
+#include "server/device.h"
 #include "server/metrics.h"
 
 struct worker;
@@ -20,6 +21,10 @@ struct worker_parts {
     int n_layers; // of the model, for profiles
     int index;
     enum device_loss on_device_loss;
+    /* With DEVICE_LOSS_CPU: what the worker goes on with; zeroed: it ends, and others go on. Called
+     * on its thread, between two batches. */
+    enum status (*replace)(void *arg, struct device *out, struct error *err);
+    void *replace_arg;
 };
 MUST_CHECK enum status worker_start(struct worker **out, const struct worker_parts *parts,
                                     struct error *err);
@@ -27,7 +32,7 @@ MUST_CHECK enum status worker_start(struct worker **out, const struct worker_par
  * and at last those of no layer. */
 size_t worker_profile_size(int n_layers);
 void worker_join(struct worker *w); // waits for the thread, frees what it owns; takes NULL
-/* False from the third failed pass in a row until one that works, and for good once the device is
- * lost; the worker goes on meanwhile. */
+/* False from the third failed pass in a row until one that works, and once the device is lost,
+ * until another one takes its place; the worker goes on meanwhile. */
 bool worker_is_healthy(const struct worker *w);
 #endif

@@ -15,6 +15,9 @@ static float query_scale(const struct backend *be, int head_dim) {
 
 static void destroy(struct backend *be) {
     struct cuda_backend *cuda = cuda_of(be);
+    if (cuda->base.is_hung) { // freeing waits for the device; the driver frees at the process's end
+        return;
+    }
     (void)cudaSetDevice(cuda->opt.device);
     if (cuda->compute && !cuda->base.is_lost) {
         (void)cudaStreamSynchronize(cuda->compute);
@@ -37,6 +40,7 @@ static void destroy(struct backend *be) {
         }
     }
     arena_finish(&cuda->arena);
+    range_domain_destroy(cuda->ranges);
     free(cuda);
 }
 
@@ -89,6 +93,25 @@ static enum dtype dtype_of(enum precision p) {
     default: return DTYPE_F32; // int8 is not there
     }
 }
+/* What times depend on of the device; a driver may name it in any characters. */
+static enum status name_model(struct cuda_backend *cuda, const struct cudaDeviceProp *p,
+                              struct error *err) {
+    int driver = 0;
+    const enum status s =
+        cuda_check(cuda, cudaDriverGetVersion(&driver), "cudaDriverGetVersion", err);
+    snprintf(cuda->model, sizeof(cuda->model), "%.60s, %d.%d, %d SMs, driver %d", p->name, p->major,
+             p->minor, p->multiProcessorCount, driver);
+    for (char *c = cuda->model; *c; c++) {
+        *c = *c >= ' ' && *c <= '~' ? *c : '?';
+    }
+    return s;
+}
+static void bus_id(char *out, size_t size, int device) {
+    if (cudaDeviceGetPCIBusId(out, (int)size, device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        out[0] = '\0';
+    }
+}
 static enum status open_device(struct cuda_backend *cuda, struct error *err) {
     struct cudaDeviceProp p;
     int n = 0;
@@ -112,6 +135,7 @@ static enum status open_device(struct cuda_backend *cuda, struct error *err) {
     if (!s) {
         snprintf(cuda->detail, sizeof(cuda->detail), "%.120s, compute capability %d.%d, device %d",
                  p.name, p.major, p.minor, cuda->opt.device);
+        s = name_model(cuda, &p, err);
     }
     return s;
 }
@@ -146,6 +170,7 @@ static enum status create(struct backend **out, const struct accelerator_options
                                   .n_lanes = 1,
                                   .n_slots = CUDA_SLOTS};
     cuda->lane.be = &cuda->base;
+    cuda->ranges = range_domain_create();
     enum status s = open_device(cuda, err);
     s = s ? s : make_streams(cuda, err);
     s = s ? s : blas_open(cuda, err);
@@ -166,4 +191,5 @@ __attribute__((visibility("default"))) const struct accelerator berth_accelerato
     .name = CUDA_BACKEND_NAME,
     .count = count_devices,
     .create = create,
+    .bus_id = bus_id,
 };

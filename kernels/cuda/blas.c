@@ -4,17 +4,18 @@
  * are made once for a shape and a bucket of rows; a pass sets the number of rows and the bias's
  * address in them, which allocates nothing. The algorithm is asked for at the bucket's size; of
  * several that the library proposes the first pass of the size takes the fastest, by time, unless
- * nothing may be chosen by timing. A start warms up every size, so that this happens before the
- * server is ready. */
+ * nothing may be chosen by timing, or an earlier start has noted which it is (blas_notes.c). A
+ * start warms up every size, so that this happens before the server is ready. */
 #include "kernels/cuda/blas.h"
 
 #include "kernels/cuda/internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMED_RUNS = 3 };
+enum { TIMED_RUNS = 3, KEY_BYTES = 241 };
 #ifdef BERTH_SIMT
 static const size_t WORKSPACE_BYTES = (size_t)64 << 10; // as much as its algorithms ask for
 #else
@@ -223,23 +224,47 @@ static bool may_be_timed(const struct cuda_backend *cuda, const struct blas_prod
     return !cuda->opt.deterministic && !cuda->is_capturing && !cuda->base.is_lost &&
            (!p->residual || p->residual->data != p->y->data);
 }
-static enum status choose_algorithm(struct cuda_backend *cuda, struct blas_plan *plan,
-                                    const struct blas_product *p, struct error *err) {
-    cublasLtMatmulHeuristicResult_t found[BLAS_MAX_CANDIDATES];
-    int n_found = 0, best = 0;
-    const enum status s = propose(cuda, plan, found, &n_found, err);
-    if (s) {
-        return s;
-    }
+/* All that the fastest depends on. */
+static void name_plan(char out[KEY_BYTES], const struct cuda_backend *cuda,
+                      const struct blas_key *k) {
+    snprintf(out, KEY_BYTES,
+             "algorithm; %s; cublasLt %zu; %s; %d x %d x %d; strides %lld %lld %lld %lld; bias%s%s",
+             cuda->model, blas_fn()->version(), dtype_name(cuda->base.dtype), k->rows, k->n, k->k,
+             (long long)k->ldw, (long long)k->ldx, (long long)k->ldy, (long long)k->ldr,
+             k->gelu ? ", gelu" : "", k->residual ? ", residual" : "");
+}
+static int fastest(struct cuda_backend *cuda, const struct blas_plan *plan,
+                   const struct blas_product *p, const cublasLtMatmulHeuristicResult_t *found,
+                   int n_found) {
     float least = INFINITY;
-    for (int i = 0; i < n_found && n_found > 1 && may_be_timed(cuda, p); i++) {
+    int best = -1; // none ran
+    for (int i = 0; i < n_found; i++) {
         const float ms = time_algorithm(cuda, plan, p, &found[i].algo);
         if (ms < least) {
             least = ms, best = i;
         }
     }
-    plan->algorithm = found[best].algo;
-    return STATUS_OK;
+    return best;
+}
+static enum status choose_algorithm(struct cuda_backend *cuda, struct blas_plan *plan,
+                                    const struct blas_product *p, struct error *err) {
+    cublasLtMatmulHeuristicResult_t found[BLAS_MAX_CANDIDATES];
+    const struct choice_notes *notes = cuda->opt.deterministic ? NULL : cuda->opt.notes;
+    char key[KEY_BYTES];
+    int n_found = 0, best = 0;
+    memset(found, 0, sizeof(found)); // they are compared as bytes
+    enum status s = propose(cuda, plan, found, &n_found, err);
+    s = s ? s : set_rows(cuda, plan, p->rows, err);
+    if (!s && n_found > 1) {
+        name_plan(key, cuda, &plan->key);
+        best = blas_noted(notes, key, found, n_found);
+        if (best < 0 && may_be_timed(cuda, p)) {
+            best = fastest(cuda, plan, p, found, n_found);
+            blas_note(best >= 0 ? notes : NULL, key, &found[best > 0 ? best : 0]);
+        }
+    }
+    plan->algorithm = found[best > 0 ? best : 0].algo;
+    return s;
 }
 
 static enum status make_plan(struct cuda_backend *cuda, struct blas_plan *p,
@@ -250,7 +275,6 @@ static enum status make_plan(struct cuda_backend *cuda, struct blas_plan *p,
     s = s ? s
           : set(cuda, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &product->bias, sizeof(product->bias),
                 err);
-    s = s ? s : set_rows(cuda, p, product->rows, err);
     return s ? s : choose_algorithm(cuda, p, product, err);
 }
 static enum status find_plan(struct cuda_backend *cuda, struct blas_plan **out,

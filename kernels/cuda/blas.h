@@ -6,6 +6,7 @@
 #define BERTH_KERNELS_CUDA_BLAS_H
 #include "kernels/cuda/launches.h"
 #include "base/status.h"
+#include "kernels/plugin.h"
 #include <stdbool.h>
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +59,13 @@ struct blas_functions {
                              cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t *, void *, size_t,
                              cudaStream_t);
 };
+/* What was chosen before, in blas_notes.c. The proposal that is noted under `key`; -1: none is, or
+ * none that is still proposed. */
+int blas_noted(const struct choice_notes *notes, const char *key,
+               const cublasLtMatmulHeuristicResult_t *found, int n_found);
+void blas_note(const struct choice_notes *notes, const char *key,
+               const cublasLtMatmulHeuristicResult_t *chosen);
+
 const struct blas_functions *blas_fn(void); // once the library is open
 /* Errors: STATUS_UNAVAILABLE with what the loader said. Any thread. */
 enum status blas_library_open(struct error *err);

@@ -61,7 +61,7 @@ enum status cuda_wait(struct cuda_backend *cuda, cudaEvent_t event, bool wait, b
             return STATUS_OK;
         }
         if (waited_ns > cuda->opt.pass_timeout_ns) {
-            *is_over = cuda->base.is_lost = true;
+            *is_over = cuda->base.is_lost = cuda->base.is_hung = true;
             (void)error_set(&cuda->lost, STATUS_BACKEND,
                             "the device was lost: a pass did not end within %lld ms",
                             (long long)(cuda->opt.pass_timeout_ns / NS_PER_MS));

@@ -3,6 +3,7 @@
 #define BERTH_KERNELS_CUDA_INTERNAL_H
 #include "kernels/cuda/arena.h"
 #include "kernels/cuda/blas.h"
+#include "kernels/cuda/range.h"
 #include "kernels/cuda/slot.h"
 #include "kernels/plugin.h"
 #include <assert.h>
@@ -24,7 +25,7 @@ struct cuda_backend {
     struct backend base;
     struct lane lane;
     struct accelerator_options opt;
-    char detail[192];
+    char detail[192], model[112]; // model: and driver; printable, for keys
     struct device_arena arena;
     struct blas blas;
     cudaStream_t compute, copy;
@@ -41,6 +42,7 @@ struct cuda_backend {
     int stage;
     float *pooled;     // [max_seqs, hidden padded]: between the two products of a head
     struct error lost; // why, when base.is_lost
+    void *ranges;      // a profiler's domain (range.h)
 };
 static inline struct cuda_backend *cuda_of(struct backend *be) {
     return (struct cuda_backend *)be;

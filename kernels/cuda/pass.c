@@ -57,6 +57,7 @@ void cuda_batch_begin(struct backend *be, int index, const struct token_batch *b
     slot->status = STATUS_OK;
     memset(slot->step_ns, 0, n_steps(cuda) * sizeof(*slot->step_ns));
     choose_size(cuda, slot);
+    slot->range = range_batch_begin(cuda->ranges, batch->n_rows, batch->n_seqs);
     if (cuda->base.is_lost) {
         slot->status = STATUS_BACKEND, slot->err = cuda->lost;
         return;
@@ -66,7 +67,9 @@ void cuda_batch_begin(struct backend *be, int index, const struct token_batch *b
     if (slot->is_graph) { // a graph has room for any batch of its bucket
         slot->n_tiles = cuda_max_tiles(slot->rows, slot->seqs);
     }
+    range_push(cuda->ranges, "copy in");
     slot->status = slot->status ? slot->status : upload(cuda, slot, &slot->err);
+    range_pop(cuda->ranges);
 }
 
 void cuda_batch_submit(struct backend *be, int index, program_fn *program, const void *arg) {
@@ -128,6 +131,7 @@ bool cuda_batch_end(struct backend *be, int index, bool wait, enum status *statu
         return false;
     }
     slot->batch = NULL;
+    range_batch_end(cuda->ranges, slot->range);
     *status = slot->status;
     if (slot->status && err) {
         *err = slot->err;

@@ -48,8 +48,11 @@ static cudaError_t launch_fetch(const struct cuda_backend *cuda, const struct sl
                                 const struct call *c) {
     const size_t bytes =
         (size_t)rows_of(slot, &c->y) * (size_t)c->y.stride * dtype_size(c->y.dtype);
-    return cudaMemcpyAsync(slot->host_out + c->fetch_offset, c->y.data, bytes,
-                           cudaMemcpyDeviceToHost, cuda->compute);
+    range_push(cuda->ranges, "copy out");
+    const cudaError_t e = cudaMemcpyAsync(slot->host_out + c->fetch_offset, c->y.data, bytes,
+                                          cudaMemcpyDeviceToHost, cuda->compute);
+    range_pop(cuda->ranges);
+    return e;
 }
 static enum status run_gemm(struct cuda_backend *cuda, const struct slot *slot,
                             const struct call *c, struct error *err) {
@@ -94,12 +97,15 @@ static enum status record_event(struct cuda_backend *cuda, cudaEvent_t event, st
 static enum status launch_all(struct cuda_backend *cuda, struct slot *slot, bool each,
                               struct error *err) {
     enum status s = each ? record_event(cuda, slot->call_events[0], err) : STATUS_OK;
+    int layer = RANGE_NO_LAYER;
     for (int i = 0; i < slot->n_calls && !s; i++) {
+        layer = range_layer(cuda->ranges, layer, slot->calls[i].layer, cuda->max_layers);
         s = launch(cuda, slot, &slot->calls[i], err);
         if (each && !s) {
             s = record_event(cuda, slot->call_events[i + 1], err);
         }
     }
+    range_layers_end(cuda->ranges, layer);
     return s;
 }
 
@@ -198,7 +204,9 @@ static enum status play(struct cuda_backend *cuda, struct slot *slot, struct pla
     s = s ? s : record_event(cuda, run->begin, err);
     if (!s && p->graph) {
         slot->launches++;
+        range_push(cuda->ranges, "graph");
         s = cuda_check(cuda, cudaGraphLaunch(p->graph, cuda->compute), "cudaGraphLaunch", err);
+        range_pop(cuda->ranges);
     } else if (!s) {
         run->each = !slot->is_each && (!p->is_timed || ++p->n_untimed >= TIMED_EVERY);
         slot->is_each = slot->is_each || run->each;

@@ -80,6 +80,7 @@ struct slot {
     int n_fetches;
     int64_t *step_ns; // [max_layers + 1][N_OP_STEPS]
     int64_t launches;
+    uint64_t range;     // a profiler's, from begin to end
     enum status status; // the first that went wrong
     struct error err;
 };

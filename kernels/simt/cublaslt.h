@@ -58,6 +58,10 @@ typedef struct {
     int reserved[4];
 } cublasLtMatmulHeuristicResult_t;
 
+/* Products that were ever put into a stream, for tests: those of choosing by time among them.
+ * berth_simt.so exports it. */
+__attribute__((visibility("default"))) unsigned long simt_products(void);
+
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
 size_t cublasLtGetVersion(void);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_FUNCTIONS = 256, MAX_GRID_YZ = 65535 };
 
@@ -57,6 +58,20 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int number) {
     }
     return device_leave(e);
 }
+cudaError_t cudaDeviceGetPCIBusId(char *out, int size, int number) {
+    int n = 0;
+    cudaError_t e = device_enter();
+    e = e ? e : find_devices(&n);
+    const int len = snprintf(out, (size_t)size, "0000:%02x:00.0", (unsigned)number);
+    if (!e && (number < 0 || number >= n || len >= size)) {
+        e = cudaErrorInvalidValue;
+    }
+    return device_leave(e);
+}
+cudaError_t cudaDriverGetVersion(int *version) {
+    *version = 0;
+    return device_leave(device_enter());
+}
 
 static cudaError_t take(enum memory_kind kind, void **out, size_t bytes) {
     cudaError_t e = device_enter();
@@ -78,8 +93,8 @@ static cudaError_t give(enum memory_kind kind, void *data) {
     if (!e && unsafe) {
         return device_leave(unsafe);
     }
-    if (!e && !stream_drain(NULL)) {
-        e = cudaErrorLaunchTimeout;
+    while (!e && !stream_drain(NULL)) { // something hangs, and so does who waits for it
+        pause();
     }
     if (data && !memory_give(kind, data)) {
         e = e ? e : cudaErrorInvalidValue;

@@ -2,7 +2,7 @@
  * and has the faults that a test asks for, in BERTH_FAKE_CUDA: words such as "devices=2".
  *   devices=N  there are N (default 1)     rows=N   memory for batches of N rows
  *   fail=N     every Nth pass fails        lost=N   from the Nth pass on the device is lost
- *   abi=N      it is of another build
+ *   abi=N      it is of another build      spared=N device N, from 1 on, is never lost
  * Passes are counted over all backends, those of the start too: "armed" is asked for by a file of
  * the name in BERTH_FAKE_ARMED; before it is there no pass fails. */
 #include "kernels/kernels.h"
@@ -16,6 +16,7 @@
 static struct backend_fn table;
 static const struct backend_fn *real;
 static atomic_int n_passes;
+static char details[8][32];
 
 /* 0: not asked for. */
 static int asked(const char *word) {
@@ -46,7 +47,8 @@ static bool batch_end(struct backend *be, int slot, bool wait, enum status *stat
         times->launches = 1;
     }
     const int n = is_armed() ? atomic_fetch_add(&n_passes, 1) + 1 : 0;
-    be->is_lost = be->is_lost || (n && asked("lost") && n >= asked("lost"));
+    const bool is_spared = asked("spared") && be->detail == details[asked("spared") & 7];
+    be->is_lost = be->is_lost || (n && !is_spared && asked("lost") && n >= asked("lost"));
     if (be->is_lost || (n && asked("fail") && n % asked("fail") == 0)) {
         *status = error_set(err, STATUS_BACKEND, be->is_lost ? "the device was lost" : "a fault");
     }
@@ -54,7 +56,6 @@ static bool batch_end(struct backend *be, int slot, bool wait, enum status *stat
 }
 static enum status create(struct backend **out, const struct accelerator_options *opt,
                           struct error *err) {
-    static char details[8][32];
     const enum status s = reference_backend_create(out, err);
     if (s) {
         return s;
@@ -70,6 +71,9 @@ static enum status create(struct backend **out, const struct accelerator_options
     be->detail = details[opt->device & 7];
     return STATUS_OK;
 }
+static void bus_id(char *out, size_t size, int device) {
+    snprintf(out, size, "0000:%02X:00.0", (unsigned)device + 16);
+}
 
 /* Not const: another ABI is put in when the object is loaded. */
 __attribute__((visibility("default"))) struct accelerator berth_accelerator = {
@@ -80,6 +84,7 @@ __attribute__((visibility("default"))) struct accelerator berth_accelerator = {
     .name = "cuda",
     .count = count,
     .create = create,
+    .bus_id = bus_id,
 };
 __attribute__((constructor)) static void choose_abi(void) {
     if (asked("abi")) {

@@ -33,6 +33,8 @@ void matrix_compare(const struct pair *p, const struct matrix *m, int rows, doub
 void matrix_free(const struct pair *p, struct matrix *m);
 
 int test_accelerator_fault(const char *name); // accelerator_faults.c
+int test_accelerator_notes(void);             // accelerator_notes.c
 int test_accelerator_ops(void);               // accelerator_ops.c
+int test_accelerator_ranges(void);            // accelerator_ranges.c; with nvtx_log.c
 int test_accelerator_passes(void);            // accelerator_passes.c
 #endif

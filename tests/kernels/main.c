@@ -11,7 +11,12 @@ int main(int argc, char **argv) {
         return bench();
     }
     if (argc > 1 && !strcmp(argv[1], "--accelerator")) {
-        return accelerator_find() ? test_accelerator_ops() + test_accelerator_passes() : SKIPPED;
+        return accelerator_find()
+                   ? test_accelerator_ops() + test_accelerator_passes() + test_accelerator_notes()
+                   : SKIPPED;
+    }
+    if (argc > 1 && !strcmp(argv[1], "--accelerator-ranges")) {
+        return accelerator_find() ? test_accelerator_ranges() : SKIPPED;
     }
     if (argc > 2 && !strcmp(argv[1], "--accelerator-fault")) {
         return test_accelerator_fault(argv[2]);

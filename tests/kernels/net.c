@@ -142,11 +142,14 @@ void net_program(struct lane *ln, const void *arg) {
     const struct net_shape *shape = &n->host->shape;
     const struct backend_fn *fn = ln->be->fn;
     const int n_whole = pass->hidden ? shape->n_layers : shape->n_layers - 1;
+    ln->layer = shape->n_layers; // of no layer
     fn->embed_layernorm(ln, &n->tokens.x, &n->w->embedding);
+    ln->layer = 0;
     fn->linear(ln, &n->qkv[0], &n->tokens.x, n->w->layers[0].qkv, ACT_NONE, NULL);
     for (int i = 0; i < n_whole; i++) {
         struct layer_buffers b = n->tokens;
         b.qkv_next = n->qkv[(i + 1) & 1];
+        ln->layer = i;
         fn->barrier(ln);
         fn->attention(ln, &b.ctx, &n->qkv[i & 1], shape->n_heads);
         fn->layer_rest(ln, &b, &n->w->layers[i],
@@ -156,10 +159,12 @@ void net_program(struct lane *ln, const void *arg) {
         fn->fetch(ln, pass->hidden, &n->tokens.x);
         return;
     }
+    ln->layer = n_whole;
     fn->barrier(ln);
     fn->attention(ln, &n->firsts.ctx, &n->qkv[n_whole & 1], shape->n_heads);
     fn->pool(ln, &n->firsts.x, &n->tokens.x, POOL_FIRST);
     fn->layer_rest(ln, &n->firsts, &n->w->layers[n_whole], NULL);
+    ln->layer = shape->n_layers;
     fn->head(ln, &n->logits, &n->firsts.x, &n->firsts.y, &n->w->head);
     fn->fetch(ln, pass->logits, &n->logits);
 }

@@ -85,6 +85,7 @@ static void counters_come_out(void **state) {
     metrics->tokens = 300;
     metrics->rows = 320;
     metrics->op_ns[OP_GEMM] = 1500000000;
+    metrics->step_ns[STEP_QKV] = 500000000;
     metrics->jobs_failed = 1;
     atomic_store(&metrics->ready, true);
     const char *text = text_of(&view);
@@ -98,6 +99,7 @@ static void counters_come_out(void **state) {
     assert_true(value_of(text, "berth_tokens_total") == 300);
     assert_true(value_of(text, "berth_rows_total") == 320);
     assert_true(value_of(text, "berth_op_seconds_total{op=\"gemm\"}") == 1.5);
+    assert_true(value_of(text, "berth_kernel_seconds_total{kernel=\"qkv\"}") == 0.5);
     assert_true(value_of(text, "berth_jobs_total{outcome=\"failed\"}") == 1);
     assert_true(value_of(text, "berth_queue_jobs{bucket=\"32\"}") == 3);
     assert_true(value_of(text, "berth_queue_tokens") == 99);

@@ -95,6 +95,19 @@ static void others_entries_stay(void **state) {
     tuning_close(b);
     assert_true(has("a", 1) && has("b", 2));
 }
+/* What others do to an entry after a save of ours is not undone by the next one. */
+static void a_save_in_between(void **state) {
+    const double one = 1, two = 2;
+    struct tuning *t = tuning_open(path);
+    tuning_set(t, "a", &one, 1);
+    assert_true(tuning_has(t, "a") && !tuning_has(t, "b"));
+    tuning_save(t);
+    assert_true(has("a", 1));
+    set_one("a", 3);
+    tuning_set(t, "b", &two, 1);
+    tuning_close(t);
+    assert_true(has("a", 3) && has("b", 2));
+}
 static void the_oldest_fall_out(void **state) {
     char key[16];
     struct tuning *t = tuning_open(path);
@@ -106,7 +119,8 @@ static void the_oldest_fall_out(void **state) {
     tuning_close(t);
     assert_false(has("k9", 9));
     assert_true(has("k10", 10));
-    assert_true(has("k265", 265));
+    snprintf(key, sizeof(key), "k%d", TUNING_MAX_ENTRIES + 9);
+    assert_true(has(key, TUNING_MAX_ENTRIES + 9));
     set_one("another", 5);
     assert_true(!has("k10", 10) && has("k11", 11) && has("another", 5));
 }
@@ -213,6 +227,7 @@ int main(void) {
         IN_FOLDER(unchanged_is_not_written),
         IN_FOLDER(what_is_not_finite_is_not_kept),
         IN_FOLDER(others_entries_stay),
+        IN_FOLDER(a_save_in_between),
         IN_FOLDER(the_oldest_fall_out),
         IN_FOLDER(a_broken_file_is_as_good_as_none),
         IN_FOLDER(a_foreign_file_is_left_alone),
