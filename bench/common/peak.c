@@ -1,7 +1,7 @@
 /* peak.c - how fast this core multiplies and adds when nothing stands in its way; compiled once an
  * ISA, like the kernels. 12 independent sums, as the GEMM's tile has. */
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/vec.h"
+#include "kernels/cpu/vec_fold.h"
 
 enum { SUMS = 12 };
 double ISA(peak_flops)(int rounds, float *sink);

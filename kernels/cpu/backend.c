@@ -62,7 +62,7 @@ static void tensor_destroy(struct backend *be, struct tensor *t) {
 /* Room for m rows of k values packed: in fp32, the most words that any precision needs, but for
  * what fills up rows and blocks. */
 static size_t packed_room(size_t m, size_t k) {
-    const size_t rows = m + GEMM_MAX_PAD, blocks = k / GEMM_KC + 1;
+    const size_t rows = m + GEMM_MAX_PAD, blocks = k / GEMM_MIN_KC + 1;
     return rows * (k + blocks * (GEMM_MAX_PAD / 4 + 2 * GEMM_MAX_GROUPS)) + GEMM_SLACK;
 }
 static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane *ln,
@@ -70,9 +70,9 @@ static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane
     const struct pass_limits *l = &cpu->limits;
     const size_t few = (size_t)COLUMNS_ROWS_PER_LANE * (size_t)cpu->base.n_lanes;
     const size_t rows = few > PANEL_ROWS ? few : PANEL_ROWS, hidden = (size_t)l->hidden;
-    const size_t widest = hidden > GEMM_KC ? hidden : GEMM_KC;
+    const size_t widest = hidden > GEMM_MAX_KC ? hidden : GEMM_MAX_KC;
     const size_t inner = (size_t)l->intermediate; // of a few rows, columns cut
-    size_t attend = cpu->isa->attend_floats(l->max_seq_len, cpu->max_head_dim);
+    size_t attend = cpu->attention->floats(l->max_seq_len, cpu->max_head_dim);
     const enum status s = cpu->is_separate ? cpu_separate_floats(&attend, cpu, err) : STATUS_OK;
     if (s) {
         return s;
@@ -80,8 +80,8 @@ static enum status make_workspace(const struct cpu_backend *cpu, struct cpu_lane
     const size_t packed = packed_room(rows, widest), packed_few = packed_room(few, inner);
     free_workspace(ln);
     ln->packed = cpu_floats(packed > packed_few ? packed : packed_few);
-    ln->chunk = cpu_floats(packed_room(PANEL_ROWS, GEMM_KC));
-    ln->rows = cpu_floats((size_t)PANEL_ROWS * GEMM_KC + TENSOR_SLACK);
+    ln->chunk = cpu_floats(packed_room(PANEL_ROWS, GEMM_MAX_KC));
+    ln->rows = cpu_floats((size_t)PANEL_ROWS * GEMM_MAX_KC + TENSOR_SLACK);
     ln->attend = cpu_floats(attend);
     ln->residual = cpu_floats(few * hidden + TENSOR_SLACK);
     if (!ln->packed || !ln->chunk || !ln->rows || !ln->attend || !ln->residual) {
@@ -274,11 +274,14 @@ static void choose_kernels(struct cpu_backend *cpu, const struct cpu_level *leve
     const bool bfloat =
         precision == PRECISION_BFLOAT16 || (precision == PRECISION_AUTO && level->has_tiles);
     cpu->isa = level->isa;
-    cpu->gemm = level->isa->gemm;
+    cpu->gemm = level->isa->gemm, cpu->attention = level->isa->attention;
     if (precision == PRECISION_INT8) {
         cpu->gemm = level->int8;
     } else if (bfloat && level->bfloat16) {
         cpu->gemm = level->bfloat16;
+    }
+    if (cpu->gemm != level->isa->gemm && level->bfloat16_attention) {
+        cpu->attention = level->bfloat16_attention;
     }
     cpu->base.dtype = cpu->gemm->dtype;
 }

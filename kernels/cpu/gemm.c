@@ -222,16 +222,15 @@ static void edge_tile(const struct tile *whole, const word *x, const word *w, in
 /* Where the tile of rows [r, r + rows) and columns from n on stands in y. */
 static float *tile_place(const struct gemm *g, int r, int rows, int n) {
     if (!g->y_packed) {
-        return g->y + r * g->ldy + n - (ptrdiff_t)g->y_block * GEMM_KC;
+        return g->y + r * g->ldy + n - g->y_n0;
     }
-    const int k0 = n / GEMM_KC * GEMM_KC, kb = gemm_block_len(g->w->n, k0);
-    return g->y + (ptrdiff_t)(k0 - g->y_block * GEMM_KC) * g->m + (ptrdiff_t)r * kb +
-           (ptrdiff_t)(n - k0) * rows;
+    const int k0 = n / KC * KC, kb = g->w->n - k0 < KC ? g->w->n - k0 : KC;
+    return g->y + (ptrdiff_t)(k0 - g->y_n0) * g->m + (ptrdiff_t)r * kb + (ptrdiff_t)(n - k0) * rows;
 }
 
 /* One panel of W's block `block` against all groups of rows. */
 static void run_panel(const struct gemm *g, int block, const void *x, const word *w, int n) {
-    const int n_groups = gemm_groups(g->m, MR), kb = gemm_block_len(g->w->k, block * GEMM_KC);
+    const int n_groups = gemm_groups(g->m, MR), kb = gemm_block_len(g->w, block * KC);
     const int cols = g->w->n - n < NR ? g->w->n - n : NR;
     const word *const rows_of_x = (const word *)x + (ptrdiff_t)g->m * range_words(kb);
     struct tile t = tile_of(g, block, n);
@@ -259,7 +258,7 @@ static void run_panel(const struct gemm *g, int block, const void *x, const word
 static void run(const struct gemm *g) {
     const word *x = g->x;
     for (int block = g->b0; block < g->b1; block++) {
-        const int k0 = block * GEMM_KC, kb = gemm_block_len(g->w->k, k0);
+        const int k0 = block * KC, kb = gemm_block_len(g->w, k0);
         const size_t steps = (size_t)block_words(kb);
         const word *w = (const word *)g->w->data + (size_t)k0 / PER_WORD * (size_t)g->w->n_padded;
         for (int n = g->n0; n < g->n1; n += NR) {
@@ -273,6 +272,7 @@ extern const struct gemm_kernel KERNEL;
 const struct gemm_kernel KERNEL = {
     .dtype = DTYPE,
     .nr = NR,
+    .kc = KC,
     .per_word = PER_WORD,
     .lanes = LANES,
     .scaled = SCALED,
@@ -284,15 +284,13 @@ const struct gemm_kernel KERNEL = {
     .run = run,
 };
 
-#if GEMM_BITS == 32
-/* For attention's two products: its keys, and the bare tile, y [rows][NR] = x [k][rows] times
- * w [k][NR]. */
-void ISA(pack_rows)(float *out, const float *x, int64_t ldx, int m, int k) {
+#if GEMM_BITS != 8
+void PACK_ROWS(void *out, const float *x, int64_t ldx, int m, int k) {
     pack_rows(out, x, ldx, m, k);
 }
-void ISA(gemm_tile)(float *y, const float *x, const float *w, int rows, int k) {
+void GEMM_TILE(float *y, const float *x, const float *w, int rows, int words) {
     static const float zeros[NR];
-    const struct tile t = {.y = y, .ldy = NR, .bias = zeros, .steps = k};
-    tiles[rows](&t, x, w);
+    const struct tile t = {.y = y, .ldy = NR, .bias = zeros, .steps = words};
+    tiles[rows](&t, (const word *)x, (const word *)w);
 }
 #endif

@@ -6,7 +6,7 @@
  * words of W. Within a block of K, `lanes` words stand side by side that hold every lanes-th value:
  * byte j of word i of chunk c is k = (c * per_word + j) * lanes + i. So packing needs no shuffles.
  * The last chunk is filled with zeros (fp32, one value a word, has no filling).
- * W, once, at load: K is cut into blocks of GEMM_KC (the last is shorter), N into panels of `nr`
+ * W, once, at load: K is cut into blocks of `kc` (the last is shorter), N into panels of `nr`
  * columns (the last filled with zeros). A panel of a block is [words][nr], and the panels of a
  * block stand one after another, so that the kernel reads W as one stream.
  * x, for each panel of rows and each block: m rows are cut into the fewest groups of at most MR
@@ -16,18 +16,19 @@
  * int8: blocks are cut into groups of `scaled` values. A row's group of x is offset + scale * q, q
  * in 0..255, from its own least and largest value (0 among them); a column's group of W is scale *
  * q, q in -127..127. Sums of products are exact integers. Columns of W know the sums of their q,
- * which is what the offset is multiplied by. The order of sums over k depends on GEMM_KC alone: a
- * row gets the same bits in any company. */
+ * which is what the offset is multiplied by. The order of sums over k depends on the kernel alone:
+ * a row gets the same bits in any company. */
 #ifndef BERTH_KERNELS_CPU_GEMM_H
 #define BERTH_KERNELS_CPU_GEMM_H
 #include "kernels/types.h"
 #include <stdbool.h>
 
 enum {
-    GEMM_KC = 384,       // a multiple of every nr, and of every chunk
+    GEMM_MIN_KC = 384, // of any kernel
+    GEMM_MAX_KC = 768,
     GEMM_MAX_NR = 32,    // of any ISA
     GEMM_MAX_PAD = 64,   // values that fill up a block, one byte each
-    GEMM_MAX_GROUPS = 4, // of a block, with scales of their own
+    GEMM_MAX_GROUPS = 8, // of a block, with scales of their own
     GEMM_SLACK = 16,     // words that a packed x needs behind its last
 };
 
@@ -36,9 +37,10 @@ struct linear_weight;
 struct gemm_kernel {
     enum dtype dtype; // of the operands
     int nr;           // columns of a weight panel
+    int kc;           // values of a block of K; a multiple of every nr, and of a chunk
     int per_word;     // values: 1, 2 or 4
     int lanes;        // of a chunk; 1 for fp32
-    int scaled;       // int8: values that share a scale; a multiple of a chunk, and divides GEMM_KC
+    int scaled;       // int8: values that share a scale; a multiple of a chunk, and divides kc
     /* Two products of neighbours are added in 16 bits, which |q0 + q1| <= 128 keeps in bounds. */
     bool pairs_saturate;
     bool packs_result; // takes gemm.y_packed
@@ -64,7 +66,7 @@ struct linear_weight {
 struct gemm {
     const struct linear_weight *w;
     const void *x; // packed, from block b0 on
-    float *y;      // rows; or, when y_packed, the next product's x; from block y_block of N on
+    float *y;      // rows; or, when y_packed, the next product's x; from column y_n0 on
     int64_t ldy;
     const float *residual; // NULL: none
     int64_t ld_residual;
@@ -72,14 +74,15 @@ struct gemm {
     int b0, b1;
     enum activation activation;
     bool y_packed; // fp32 alone
-    int y_block;
+    int y_n0;      // a multiple of kc
 };
 
 static inline int gemm_blocks(const struct linear_weight *w) {
-    return (w->k + GEMM_KC - 1) / GEMM_KC;
+    return (w->k + w->kernel->kc - 1) / w->kernel->kc;
 }
-static inline int gemm_block_len(int k, int k0) {
-    return k - k0 < GEMM_KC ? k - k0 : GEMM_KC;
+/* Of K, from k0 on. */
+static inline int gemm_block_len(const struct linear_weight *w, int k0) {
+    return w->k - k0 < w->kernel->kc ? w->k - k0 : w->kernel->kc;
 }
 /* Words of k values. */
 static inline int gemm_words(const struct gemm_kernel *kernel, int k) {

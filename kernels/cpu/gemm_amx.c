@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-static_assert(SCALED == GEMM_KC, "sums of a whole block leave the tiles together");
+static_assert(SCALED == KC, "sums of a whole block leave the tiles together");
 static_assert(VEC == TILE_WORDS && NR == 2 * TILE_WORDS, "panels are two tiles wide");
 
 static int block_words(int k) {
@@ -90,14 +90,14 @@ static void run_panel(const struct gemm *g, struct tiles *tiles, int block, cons
     _Alignas(64) int32_t c[STEP * NR];
     struct tile t = tile_of(g, block, n);
     const int cols = g->w->n - n < NR ? g->w->n - n : NR;
-    const int kb = gemm_block_len(g->w->k, block * GEMM_KC);
+    const int kb = gemm_block_len(g->w, block * KC);
     const int32_t *const rows_of_x = x + (ptrdiff_t)padded_rows(g->m) * range_words(kb);
     for (int r0 = 0; r0 < g->m; r0 += STEP) {
         const int rows = g->m - r0 < STEP ? g->m - r0 : STEP;
         run_tiles(tiles, c, rows_of_x + (ptrdiff_t)r0 * t.steps, w, t.steps, rows);
         for (int i = 0; i < rows; i++) {
             const int r = r0 + i;
-            t.y = g->y + r * g->ldy + n - (ptrdiff_t)g->y_block * GEMM_KC;
+            t.y = g->y + r * g->ldy + n - g->y_n0;
             t.residual = g->residual ? g->residual + r * g->ld_residual + n : NULL;
             t.ranges = (const struct row_range *)x + r;
             if (cols == NR) {
@@ -114,7 +114,7 @@ static void run(const struct gemm *g) {
     struct tiles tiles;
     tiles_open(&tiles);
     for (int block = g->b0; block < g->b1; block++) {
-        const int k0 = block * GEMM_KC, kb = gemm_block_len(g->w->k, k0);
+        const int k0 = block * KC, kb = gemm_block_len(g->w, k0);
         const size_t words = (size_t)block_words(kb);
         const int32_t *w =
             (const int32_t *)g->w->data + (size_t)k0 / PER_WORD * (size_t)g->w->n_padded;
@@ -130,6 +130,7 @@ extern const struct gemm_kernel KERNEL;
 const struct gemm_kernel KERNEL = {
     .dtype = DTYPE,
     .nr = NR,
+    .kc = KC,
     .per_word = PER_WORD,
     .lanes = LANES,
     .scaled = SCALED,

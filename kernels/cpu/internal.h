@@ -33,9 +33,9 @@ struct cpu_lane {
     uint64_t *ticks; // [max_layers + 1][N_OP_STEPS], of one program
     uint64_t last_tick;
     /* Workspace, from reserve(). */
-    float *packed;   // a panel's x, in words of any precision
-    float *chunk;    // a panel's piece of the FFN's hidden layer, packed
-    float *rows;     // the same not packed, [PANEL_ROWS, GEMM_KC], where the product cannot pack it
+    float *packed; // a panel's x, in words of any precision
+    float *chunk;  // a panel's piece of the FFN's hidden layer, packed
+    float *rows; // the same not packed, [PANEL_ROWS, GEMM_MAX_KC], where the product cannot pack it
     float *attend;   // one head; without fusion the scores of all
     float *residual; // [few rows, hidden]: own copy of x inside layer_rest(), columns cut
 };
@@ -55,7 +55,8 @@ struct cpu_backend {
     struct backend_fn fn; // this backend's own table
     bool is_separate;     // without fusion
     const struct cpu_isa *isa;
-    const struct gemm_kernel *gemm; // of the backend's precision
+    const struct gemm_kernel *gemm;        // of the backend's precision
+    const struct cpu_attention *attention; // likewise
     struct lanes *lanes;
     struct cpu_lane *lane; // [n_lanes]
     struct pass_limits limits;

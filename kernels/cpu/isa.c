@@ -25,6 +25,7 @@ extern const struct gemm_kernel gemm_int8_avx2, gemm_int8_avxvnni, gemm_int8_avx
     gemm_int8_avx512vnni, gemm_int8_amx, gemm_int8_wide, gemm_int8_tiles;
 extern const struct gemm_kernel gemm_bfloat16_avx512bf16, gemm_bfloat16_amx, gemm_bfloat16_wide,
     gemm_bfloat16_tiles;
+extern const struct cpu_attention attention_bfloat16_avx512bf16, attention_bfloat16_wide;
 
 enum { EAX, EBX, ECX, EDX };
 static bool cpuid_bit(unsigned subleaf, int reg, int bit) { // of leaf 7
@@ -56,18 +57,22 @@ static bool has_amx(void) {
 #endif
 
 static const struct cpu_level levels[] = {
-    {"baseline", false, false, always, &cpu_isa_baseline, &gemm_int8_baseline, NULL},
+    {"baseline", false, false, always, &cpu_isa_baseline, &gemm_int8_baseline, NULL, NULL},
 #ifdef __x86_64__
-    {"avx2", false, false, has_avx2, &cpu_isa_avx2, &gemm_int8_avx2, NULL},
-    {"avxvnni", false, false, has_avxvnni, &cpu_isa_avx2, &gemm_int8_avxvnni, NULL},
-    {"avx512", false, false, has_avx512, &cpu_isa_avx512, &gemm_int8_avx512, NULL},
-    {"avx512vnni", false, false, has_avx512vnni, &cpu_isa_avx512, &gemm_int8_avx512vnni, NULL},
+    {"avx2", false, false, has_avx2, &cpu_isa_avx2, &gemm_int8_avx2, NULL, NULL},
+    {"avxvnni", false, false, has_avxvnni, &cpu_isa_avx2, &gemm_int8_avxvnni, NULL, NULL},
+    {"avx512", false, false, has_avx512, &cpu_isa_avx512, &gemm_int8_avx512, NULL, NULL},
+    {"avx512vnni", false, false, has_avx512vnni, &cpu_isa_avx512, &gemm_int8_avx512vnni, NULL,
+     NULL},
     {"avx512bf16", false, false, has_avx512bf16, &cpu_isa_avx512, &gemm_int8_avx512vnni,
-     &gemm_bfloat16_avx512bf16},
-    {"amx", true, false, has_amx, &cpu_isa_avx512, &gemm_int8_amx, &gemm_bfloat16_amx},
+     &gemm_bfloat16_avx512bf16, &attention_bfloat16_avx512bf16},
+    {"amx", true, false, has_amx, &cpu_isa_avx512, &gemm_int8_amx, &gemm_bfloat16_amx,
+     &attention_bfloat16_avx512bf16},
     /* 16 wide with VNNI and BF16, and with AMX's tiles, all by AVX2 and plain code. */
-    {"wide", false, true, has_avx2, &cpu_isa_wide, &gemm_int8_wide, &gemm_bfloat16_wide},
-    {"tiles", true, true, has_avx2, &cpu_isa_wide, &gemm_int8_tiles, &gemm_bfloat16_tiles},
+    {"wide", false, true, has_avx2, &cpu_isa_wide, &gemm_int8_wide, &gemm_bfloat16_wide,
+     &attention_bfloat16_wide},
+    {"tiles", true, true, has_avx2, &cpu_isa_wide, &gemm_int8_tiles, &gemm_bfloat16_tiles,
+     &attention_bfloat16_wide},
 #endif
 };
 

@@ -27,7 +27,7 @@ struct attend {
     int64_t ld, ld_ctx;
     int len, q0, q1, head_dim;
     int v_room;  // floats that may be read from `v` on in each row; at least head_dim
-    float *work; // attend_floats() of them, 64-byte aligned
+    float *work; // cpu_attention.floats() of them, 64-byte aligned
 };
 
 /* Rows of token embeddings: y[r] = LayerNorm(word + position + type). */
@@ -47,11 +47,14 @@ struct cpu_passes { // over whole rows in memory, for separate.c
     void (*activate)(float *x, size_t n, enum activation activation);
     void (*softmax)(float *x, int rows, int cols); // dense rows
 };
+struct cpu_attention { // one precision's
+    size_t (*floats)(int len, int head_dim);
+    void (*attend)(const struct attend *a);
+};
 struct cpu_isa {      // what is computed in fp32, whatever the precision of products
     const char *name; // of the vectors: "avx2"
     const struct gemm_kernel *gemm;
-    size_t (*attend_floats)(int len, int head_dim);
-    void (*attend)(const struct attend *a);
+    const struct cpu_attention *attention;
     void (*embed)(const struct embed *e);
     /* y may be x. */
     void (*layernorm)(float *y, int64_t ldy, const float *x, int64_t ldx,
@@ -65,7 +68,8 @@ struct cpu_level {
     bool by_name_only; // emulated, for tests: never chosen, and not told
     bool (*is_supported)(void);
     const struct cpu_isa *isa;
-    const struct gemm_kernel *int8, *bfloat16; // bfloat16 NULL: not here
+    const struct gemm_kernel *int8, *bfloat16;      // bfloat16 NULL: not here
+    const struct cpu_attention *bfloat16_attention; // likewise; int8 takes it too
 };
 
 /* `name`, or the best that this CPU has when it is NULL. Errors: STATUS_INVALID, naming what there
@@ -81,10 +85,12 @@ MUST_CHECK enum status cpu_level_find(const struct cpu_level **out, const char *
 void ISA(pack_panel_float32)(struct linear_weight *w, const float *rows, int n);
 void ISA(pack_panel_bfloat16)(struct linear_weight *w, const float *rows, int n);
 void ISA(pack_panel_int8)(struct linear_weight *w, const float *rows, int n);
-void ISA(pack_rows)(float *out, const float *x, int64_t ldx, int m, int k);
-void ISA(gemm_tile)(float *y, const float *x, const float *w, int rows, int k);
-size_t ISA(attend_floats)(int len, int head_dim);
-void ISA(attend)(const struct attend *a);
+/* gemm.c for attention.c, of either precision: keys packed like any x, and the bare tile: y
+ * [rows][NR] = x [words][rows] times w [words][NR]. */
+void ISA(pack_rows_float32)(void *out, const float *x, int64_t ldx, int m, int k);
+void ISA(pack_rows_bfloat16)(void *out, const float *x, int64_t ldx, int m, int k);
+void ISA(gemm_tile_float32)(float *y, const float *x, const float *w, int rows, int words);
+void ISA(gemm_tile_bfloat16)(float *y, const float *x, const float *w, int rows, int words);
 void ISA(embed)(const struct embed *e);
 void ISA(layernorm)(float *y, int64_t ldy, const float *x, int64_t ldx, const struct norm_weight *w,
                     int rows);

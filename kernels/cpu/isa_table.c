@@ -7,11 +7,11 @@
 extern const struct cpu_isa ISA(cpu_isa);
 extern const struct gemm_kernel ISA(gemm_float32);
 extern const struct cpu_passes ISA(cpu_passes);
+extern const struct cpu_attention ISA(attention_float32);
 const struct cpu_isa ISA(cpu_isa) = {
     .name = TEXT_OF(CPU_ISA),
     .gemm = &ISA(gemm_float32),
-    .attend_floats = ISA(attend_floats),
-    .attend = ISA(attend),
+    .attention = &ISA(attention_float32),
     .embed = ISA(embed),
     .layernorm = ISA(layernorm),
     .mean = ISA(mean),

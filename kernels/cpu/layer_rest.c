@@ -1,6 +1,6 @@
 /* layer_rest.c - everything between two attentions, so that activations stay in cache.
  * Rows cut: panels of rows walk output projection, LayerNorm, FFN, LayerNorm and the next QKV while
- * they are in L2. The FFN goes in chunks of GEMM_KC columns, which are the k blocks of its second
+ * they are in L2. The FFN goes in chunks of kc columns, which are the k blocks of its second
  * product, so its hidden layer is never written out; it is written packed by the activation, or, in
  * other precisions than fp32, packed from L2: a row's values are scaled by the largest of a chunk.
  * Columns cut: every lane keeps its own copy of x for all (few) rows and computes its columns of
@@ -20,8 +20,8 @@ static struct gemm whole_gemm(const struct linear_weight *w, const float *x, flo
 static void pack_all(const struct cpu_lane *ln, const struct linear_weight *w, const float *x,
                      int64_t ldx, int m) {
     float *out = ln->packed;
-    for (int k0 = 0; k0 < w->k; k0 += GEMM_KC) {
-        const int kb = gemm_block_len(w->k, k0);
+    for (int k0 = 0; k0 < w->k; k0 += w->kernel->kc) {
+        const int kb = gemm_block_len(w, k0);
         w->kernel->pack_rows(out, x + k0, ldx, m, kb);
         out += w->kernel->packed_words(m, kb);
     }
@@ -34,18 +34,17 @@ static bool packs_result(const struct linear_weight *first, const struct linear_
 static void panel_ffn(struct cpu_lane *ln, const struct layer_weights *w, float *y, int64_t ldy,
                       const float *x, int64_t ldx, int m) {
     const bool direct = packs_result(w->intermediate, w->output);
-    struct gemm up =
-        whole_gemm(w->intermediate, ln->packed, direct ? ln->chunk : ln->rows, GEMM_KC, m);
+    const int kc = w->output->kernel->kc;
+    struct gemm up = whole_gemm(w->intermediate, ln->packed, direct ? ln->chunk : ln->rows, kc, m);
     struct gemm down = whole_gemm(w->output, ln->chunk, y, ldy, m);
     up.activation = w->activation, up.y_packed = direct;
     down.residual = x, down.ld_residual = ldx;
     for (int block = 0; block < gemm_blocks(w->output); block++) {
-        up.n0 = block * GEMM_KC, up.n1 = cpu_min(up.n0 + GEMM_KC, w->intermediate->n);
-        up.y_block = block;
+        up.n0 = up.y_n0 = block * kc, up.n1 = cpu_min(up.n0 + kc, w->intermediate->n);
         up.w->kernel->run(&up);
         cpu_mark(ln, STEP_INTERMEDIATE);
         if (!direct) {
-            down.w->kernel->pack_rows(ln->chunk, ln->rows, GEMM_KC, m, up.n1 - up.n0);
+            down.w->kernel->pack_rows(ln->chunk, ln->rows, kc, m, up.n1 - up.n0);
         }
         down.b0 = block, down.b1 = block + 1;
         down.w->kernel->run(&down);

@@ -95,9 +95,9 @@ static void linear_panel(const struct cpu_lane *ln, struct gemm *g, const struct
                          int row) {
     const struct gemm_kernel *kernel = g->w->kernel;
     for (int block = 0; block < gemm_blocks(g->w); block++) {
-        const int k0 = block * GEMM_KC;
+        const int k0 = block * kernel->kc;
         kernel->pack_rows(ln->packed, cpu_row(x, row) + k0, x->stride, g->m,
-                          gemm_block_len(g->w->k, k0));
+                          gemm_block_len(g->w, k0));
         g->b0 = block, g->b1 = block + 1;
         kernel->run(g);
     }
@@ -151,7 +151,7 @@ static void attend_heads(const struct cpu_lane *ln, const struct tensor *ctx,
         a.v = a.k + hidden;
         a.ctx = cpu_row(ctx, out) + column;
         a.v_room = hidden - column;
-        ln->cpu->isa->attend(&a);
+        ln->cpu->attention->attend(&a);
     }
 }
 

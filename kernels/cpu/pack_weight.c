@@ -156,8 +156,8 @@ static void pack_columns(struct linear_weight *w, float *out, const float *rows,
 #endif
 
 void PACK_PANEL(struct linear_weight *w, const float *rows, int n) {
-    for (int k0 = 0; k0 < w->k; k0 += GEMM_KC) {
-        const int len = gemm_block_len(w->k, k0);
+    for (int k0 = 0; k0 < w->k; k0 += KC) {
+        const int len = gemm_block_len(w, k0);
         float *out = (float *)w->data + (size_t)(k0 / PER_WORD) * (size_t)w->n_padded +
                      (size_t)n * (size_t)gemm_words(w->kernel, len);
         for (int half = 0; half < NR; half += VEC) {

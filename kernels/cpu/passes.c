@@ -2,6 +2,7 @@
  * compute.fusion off, which is there to be compared with. Each pass is as fast as the vectors
  * allow, so that what separate.c measures is the cost of separate passes and not of slow ones. */
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/vec_fold.h"
 #include "kernels/cpu/vec_math.h"
 #include <math.h>
 

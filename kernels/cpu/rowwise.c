@@ -3,7 +3,7 @@
  * that depends on the number of columns alone. LayerNorm goes over a row three times while it is in
  * L1 (mean, centred squares, result), so nothing cancels. */
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/vec.h"
+#include "kernels/cpu/vec_fold.h"
 #include <assert.h>
 #include <math.h>
 

@@ -73,8 +73,8 @@ static struct linear_weight pack_operand(const struct attention *a, const float 
                               .k = k,
                               .n_padded = (int)panels(a->ln->cpu, n)};
     float *out = a->operand;
-    for (int k0 = 0; k0 < k; k0 += GEMM_KC) {
-        const int k1 = cpu_min(k0 + GEMM_KC, k);
+    for (int k0 = 0; k0 < k; k0 += kernel->kc) {
+        const int k1 = cpu_min(k0 + kernel->kc, k);
         for (int j0 = 0; j0 < w.n_padded; j0 += kernel->nr) {
             for (int i = k0; i < k1; i++) {
                 for (int j = j0; j < j0 + kernel->nr; j++) {
@@ -95,9 +95,8 @@ static void multiply(const struct attention *a, const struct linear_weight *w, f
         g.m = plan_share(m, i + 1, n_panels) - r;
         g.y = y + r * ldy;
         for (int block = 0; block < gemm_blocks(w); block++) {
-            const int k0 = block * GEMM_KC;
-            w->kernel->pack_rows(a->ln->packed, x + r * ldx + k0, ldx, g.m,
-                                 gemm_block_len(w->k, k0));
+            const int k0 = block * w->kernel->kc;
+            w->kernel->pack_rows(a->ln->packed, x + r * ldx + k0, ldx, g.m, gemm_block_len(w, k0));
             g.b0 = block, g.b1 = block + 1;
             w->kernel->run(&g);
         }

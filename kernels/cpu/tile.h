@@ -80,13 +80,13 @@ ALWAYS_INLINE void tile_activate(const struct tile *t, vec *a, vec *b, int rows)
 /* A tile's columns of a weight: what its epilogue needs of them. */
 ALWAYS_INLINE struct tile tile_of(const struct gemm *g, int block, int n) {
     const bool last = block == gemm_blocks(g->w) - 1;
-    const size_t group = (size_t)block * (GEMM_KC / SCALED);
+    const size_t group = (size_t)block * (KC / SCALED);
     const size_t at = group * (size_t)g->w->n_padded + (size_t)n;
     return (struct tile){
         .ldy = g->ldy,
         .bias = block == 0 ? g->w->bias + n : NULL,
         .ld_residual = g->ld_residual,
-        .steps = gemm_words(g->w->kernel, gemm_block_len(g->w->k, block * GEMM_KC)),
+        .steps = gemm_words(g->w->kernel, gemm_block_len(g->w, block * KC)),
         .activation = last ? g->activation : ACT_NONE,
         .packed = last && g->y_packed,
         .scales = GEMM_BITS == 8 ? g->w->scales + at : NULL,

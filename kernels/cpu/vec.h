@@ -94,17 +94,4 @@ ALWAYS_INLINE vec vec_min(vec a, vec b) {
     return (vec)_mm_min_ps((__m128)a, (__m128)b);
 #endif
 }
-ALWAYS_INLINE float vec_sum(vec v) {
-#if VEC == 16
-    v += vec_shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    v += vec_shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-    v += vec_shuffle(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-#elif VEC == 8
-    v += vec_shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-    v += vec_shuffle(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
-#else
-    v += vec_shuffle(v, v, 2, 3, 0, 1);
-#endif
-    return v[0] + v[1];
-}
 #endif

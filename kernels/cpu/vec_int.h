@@ -2,6 +2,7 @@
 #ifndef BERTH_KERNELS_CPU_VEC_INT_H
 #define BERTH_KERNELS_CPU_VEC_INT_H
 #include "kernels/cpu/vec.h"
+#include <stdbool.h>
 
 ALWAYS_INLINE ivec ivec_load(const int32_t *p) {
     return *(const ivec_anywhere *)p;
@@ -20,5 +21,17 @@ ALWAYS_INLINE vec vec_from_ints(ivec v) {
 }
 ALWAYS_INLINE ivec vec_to_ints(vec v) { // towards zero
     return __builtin_convertvector(v, ivec);
+}
+/* Is there a bit set? */
+ALWAYS_INLINE bool ivec_any(ivec v) {
+#if VEC == 16 && !defined(CPU_EMULATE)
+    return _mm512_test_epi32_mask((__m512i)v, (__m512i)v) != 0;
+#else
+    int32_t any = 0;
+    for (int i = 0; i < VEC; i++) {
+        any |= v[i];
+    }
+    return any != 0;
+#endif
 }
 #endif

@@ -59,7 +59,7 @@ static void set_shape(struct linear_weight *w, const struct cpu_backend *cpu,
     w->n_padded = (w->n + w->kernel->nr - 1) / w->kernel->nr * w->kernel->nr;
 }
 static bool allocate(struct linear_weight *w) {
-    const int last = (gemm_blocks(w) - 1) * GEMM_KC;
+    const int last = (gemm_blocks(w) - 1) * w->kernel->kc;
     const size_t n = (size_t)w->n_padded, per_word = (size_t)w->kernel->per_word;
     const size_t words = (size_t)gemm_words(w->kernel, w->k - last);
     w->data = cpu_floats(n * ((size_t)last / per_word + words));

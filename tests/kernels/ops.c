@@ -208,7 +208,7 @@ static void check_attention(const struct pair *p, struct batch *b, int n_heads, 
     const struct attention_case dev = {&ctx.dev, &qkv.dev, n_heads};
     check_run(p->ref, &b->b, run_attention, &ref);
     check_run(p->dev, &b->b, run_attention, &dev);
-    check_close(&ctx, rows, 2e-5);
+    check_close(&ctx, rows, p->dev->dtype == DTYPE_F32 ? 2e-5 : 0.03); // bf16, 8 bits, of up to 4.5
     check_free(&qkv), check_free(&ctx);
 }
 static void attention_shapes(const struct pair *p) {
@@ -225,6 +225,16 @@ static void attention_shapes(const struct pair *p) {
 }
 static void test_attention(void **unused) {
     each_device(attention_shapes);
+}
+static void test_attention_of_kinds(void **unused) { // bf16, where the level has it
+    for (const struct kind *k = check_kinds(); k->isa; k++) {
+        struct pair p = check_pair_in(k->isa, 2, k->precision);
+        struct error err;
+        assert_int_equal(p.ref->fn->reserve(p.ref, &limits, &err), STATUS_OK);
+        assert_int_equal(p.dev->fn->reserve(p.dev, &limits, &err), STATUS_OK);
+        attention_shapes(&p);
+        check_pair_finish(&p);
+    }
 }
 
 struct embed_case {
@@ -355,8 +365,8 @@ static void test_head(void **unused) {
 int test_ops(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_linear),    cmocka_unit_test(test_layernorm),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_embed),
-        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_of_kinds),
+        cmocka_unit_test(test_embed),     cmocka_unit_test(test_head),
     };
     return cmocka_run_group_tests_name("ops", tests, NULL, NULL);
 }

@@ -14,9 +14,9 @@ enum { Q_MAX = 127, PAIR_MAX = 128 };
 /* The bits of value k of column j; k up to the end of the block's last chunk. */
 static uint32_t bits_at(const struct linear_weight *w, int k, int j) {
     const struct gemm_kernel *kn = w->kernel;
-    const int last = (gemm_blocks(w) - 1) * GEMM_KC;
-    const int k0 = k / GEMM_KC * GEMM_KC < last ? k / GEMM_KC * GEMM_KC : last;
-    const int words = gemm_words(kn, gemm_block_len(w->k, k0)), chunk = kn->per_word * kn->lanes;
+    const int last = (gemm_blocks(w) - 1) * w->kernel->kc;
+    const int k0 = k / kn->kc * kn->kc < last ? k / kn->kc * kn->kc : last;
+    const int words = gemm_words(kn, gemm_block_len(w, k0)), chunk = kn->per_word * kn->lanes;
     const int in_block = k - k0, panel = j / kn->nr * kn->nr;
     const int i = in_block / chunk * kn->lanes + in_block % kn->lanes;
     const uint32_t *data = (const uint32_t *)w->data +
@@ -28,7 +28,7 @@ static uint32_t bits_at(const struct linear_weight *w, int k, int j) {
 }
 /* Values of a column, the last chunk's filling among them. */
 static int padded_k(const struct linear_weight *w) {
-    const int last = (gemm_blocks(w) - 1) * GEMM_KC;
+    const int last = (gemm_blocks(w) - 1) * w->kernel->kc;
     return last + gemm_words(w->kernel, w->k - last) * w->kernel->per_word;
 }
 static uint32_t bits_of(float f) {

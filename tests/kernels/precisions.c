@@ -68,8 +68,8 @@ static void integer_weights(const struct linear_part *part, const struct gemm_ke
         for (int i = 0; i < k; i++) {
             row[i] = (float)check_rand(-60, 60);
         }
-        for (int i = 0; kn->dtype == DTYPE_I8 && i < k; i += GEMM_KC) {
-            for (int at = i; at < k && at < i + GEMM_KC; at += kn->scaled) {
+        for (int i = 0; kn->dtype == DTYPE_I8 && i < k; i += kn->kc) {
+            for (int at = i; at < k && at < i + kn->kc; at += kn->scaled) {
                 row[at] = check_rand(0, 1) ? 127 : -127;
                 if (at + kn->lanes < k) {
                     row[at + kn->lanes] = 0;
@@ -135,9 +135,9 @@ static void exact_product(const struct pair *p, int m, int n, int k) {
 static void exact_products(const struct pair *p) {
     static const int ms[] = {1, 2, 5, 13, 16, 17, 24, 33, 37, 150};
     static const int ns[] = {1, 3, 15, 16, 17, 31, 32, 33, 48, 99};
-    static const int ks[] = {1, 3, 5, 31, 64, 96, 97, 383, 384, 391};
+    static const int ks[] = {1, 3, 5, 31, 64, 96, 97, 383, 384, 391, 768, 775};
     for (size_t i = 0; i < N_ITEMS(ks); i++) {
-        exact_product(p, ms[(i + 3) % N_ITEMS(ms)], ns[i], ks[i]);
+        exact_product(p, ms[(i + 3) % N_ITEMS(ms)], ns[i % N_ITEMS(ns)], ks[i]);
         exact_product(p, ms[check_rand(0, 8)], ns[check_rand(0, 9)], ks[i]);
     }
     exact_product(p, 150, 31, 450);
@@ -167,7 +167,7 @@ static void near_product(const struct pair *p, int m, int n, int k, enum activat
     check_free(&x), check_free(&y), check_batch_free(&b), free_part(&part);
 }
 static void near_products(const struct pair *p) {
-    static const int ks[] = {1, 7, 37, 96, 200, 384, 500};
+    static const int ks[] = {1, 7, 37, 96, 200, 384, 500, 1000};
     for (size_t i = 0; i < N_ITEMS(ks); i++) {
         near_product(p, check_rand(1, 60), check_rand(1, 70), ks[i], ACT_NONE);
         near_product(p, check_rand(1, 60), check_rand(1, 70), ks[i],
