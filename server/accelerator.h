@@ -9,6 +9,8 @@ struct device_choice {
     const struct accelerator *accelerator; // NULL: the CPU, or the reference
     int first, n;                          // its devices [first, first + n); 0 of the CPU
 };
+/* False of the simulated one, which is slower than a CPU. */
+bool device_is_gpu(const struct device_choice *choice);
 /* By compute.device. auto: every GPU there is, else the CPU, and the log tells why. Errors:
  * STATUS_UNAVAILABLE where a GPU was asked for by name and there is none, with the reason. */
 MUST_CHECK enum status device_choose(struct device_choice *out, const struct config *cfg,

@@ -33,7 +33,8 @@ struct engine_info {
     bool takes_pairs; // false: a second text would need a token type that the model has not
     int n_workers, n_threads;
     struct policy_config policy; // in force
-    int rows_cap;                // of every batch, where the device has no room for more; 0: none
+    bool on_gpu;
+    int rows_cap; // of every batch, where the device has no room for more; 0: none
     double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;
 };
 const struct engine_info *engine_get_info(const struct engine *e);
