@@ -35,7 +35,8 @@ struct backend_fn {
      * sqrt(head_dim) or more may be folded into the weights (linear_part.scale). */
     float (*query_scale)(const struct backend *be, int head_dim);
 
-    /* `exact`: in fp32, whatever the backend computes in: what weights that are exact give. */
+    /* `exact`: in fp32, whatever the backend computes in: what weights that are exact give. Rows of
+     * AXIS_SEQS may be more exact than the backend's dtype. */
     enum status (*tensor_create)(struct backend *be, struct tensor *out, enum row_axis axis,
                                  int rows, int cols, bool exact, struct error *err);
     void (*tensor_destroy)(struct backend *be, struct tensor *t); // takes a zeroed one
@@ -79,7 +80,8 @@ struct backend_fn {
     void (*embed_layernorm)(struct lane *ln, const struct tensor *y,
                             const struct embedding_weights *w);
     /* y = activation(x * w^T + bias) + residual (NULL: none; never together with an activation).
-     * y: [rows, n], x: [rows, k], one axis. y may not be x; residual may be y.
+     * y: [rows, n], x: [rows, k], one axis; AXIS_SEQS: a weight made exact or by_seq. y may not be
+     * x; residual may be y.
      * Tolerance: 1e-5 * sqrt(k) for inputs of unit variance. */
     void (*linear)(struct lane *ln, const struct tensor *y, const struct tensor *x,
                    const struct linear_weight *w, enum activation activation,

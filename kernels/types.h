@@ -40,12 +40,14 @@ struct norm_weight;   // LayerNorm's gamma, beta, eps
 struct table_weight;  // embedding rows
 
 /* One block of output columns of a linear_weight: Q, K and V make one of three. Each weight and
- * bias element is multiplied by `scale`. `exact`: in fp32, whatever the backend's precision is. */
+ * bias element is multiplied by `scale`. `exact`: in fp32, whatever the backend's precision is.
+ * `by_seq`: used for rows of AXIS_SEQS too (the last layer's), which a backend may keep more
+ * exactly; the same for all parts. */
 struct linear_part {
     struct host_tensor weight; // [n, k]
     struct host_tensor bias;   // [1, n]; data NULL: zeros
     float scale;
-    bool exact;
+    bool exact, by_seq;
 };
 struct embedding_weights {
     struct table_weight *words;     // [vocab, hidden]

@@ -106,12 +106,6 @@ static void make_linear(struct loader *ld, struct linear_weight **out,
     }
 }
 
-static void load_linear(struct loader *ld, struct linear_weight **out, const char *name, int n,
-                        int k) {
-    const struct linear_part part = find_part(ld, name, n, k);
-    make_linear(ld, out, &part, 1);
-}
-
 static void load_norm(struct loader *ld, struct norm_weight **out, const char *name) {
     char weight[NAME_BYTES], bias[NAME_BYTES];
     snprintf(weight, sizeof(weight), "%s.weight", name);
@@ -165,17 +159,23 @@ static void load_qkv(struct loader *ld, struct linear_weight **out, int layer) {
     make_linear(ld, out, parts, 3);
 }
 
+/* What follows the last layer's attention is computed for a row a sequence, as a rule. */
+static void load_linear(struct loader *ld, struct linear_weight **out, int layer, const char *what,
+                        int n, int k) {
+    char name[NAME_BYTES];
+    struct linear_part part = find_part(ld, layer_name(name, layer, "%s", what), n, k);
+    part.by_seq = layer == ld->cfg->n_layers - 1;
+    make_linear(ld, out, &part, 1);
+}
 static void load_layer(struct loader *ld, struct layer_weights *w, int i) {
     const int hidden = ld->cfg->hidden, intermediate = ld->cfg->intermediate;
     char name[NAME_BYTES];
     w->activation = ld->cfg->activation;
     load_qkv(ld, &w->qkv, i);
-    load_linear(ld, &w->attention_out, layer_name(name, i, "attention.output.dense"), hidden,
-                hidden);
+    load_linear(ld, &w->attention_out, i, "attention.output.dense", hidden, hidden);
     load_norm(ld, &w->attention_norm, layer_name(name, i, "attention.output.LayerNorm"));
-    load_linear(ld, &w->intermediate, layer_name(name, i, "intermediate.dense"), intermediate,
-                hidden);
-    load_linear(ld, &w->output, layer_name(name, i, "output.dense"), hidden, intermediate);
+    load_linear(ld, &w->intermediate, i, "intermediate.dense", intermediate, hidden);
+    load_linear(ld, &w->output, i, "output.dense", hidden, intermediate);
     load_norm(ld, &w->output_norm, layer_name(name, i, "output.LayerNorm"));
 }
 

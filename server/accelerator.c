@@ -30,6 +30,9 @@ static enum status find_devices(struct device_choice *out, const char *plugin, i
     }
     return s;
 }
+bool device_is_gpu(const struct device_choice *choice) {
+    return choice->accelerator && !strcmp(choice->accelerator->name, "cuda");
+}
 enum status device_choose(struct device_choice *out, const struct config *cfg, struct error *err) {
     const char *name = cfg->compute.device;
     *out = (struct device_choice){.n = 0};

@@ -10,6 +10,8 @@ struct device_choice {
     int first, n;                          // its devices [first, first + n); 0 of the CPU
     const struct choice_notes *notes;      // of what was timed before; NULL: none are kept
 };
+/* False of the simulated one, which is slower than a CPU. */
+bool device_is_gpu(const struct device_choice *choice);
 /* By compute.device. auto: every GPU there is, else the CPU, and the log tells why. Errors:
  * STATUS_UNAVAILABLE where a GPU was asked for by name and there is none, with the reason. */
 MUST_CHECK enum status device_choose(struct device_choice *out, const struct config *cfg,

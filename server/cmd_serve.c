@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/timing.h"
+#include "server/accelerator.h"
 #include "server/engine.h"
 #include "server/gpu_watch.h"
 #include "server/http.h"
@@ -171,6 +172,16 @@ static enum status check(const struct config *cfg, struct error *err) {
     }
     return *cfg->model.dir ? engine_check(cfg, err) : STATUS_OK;
 }
+/* What was left to the program depends on the machine. */
+static void tell_defaults(const struct config *cfg) {
+    struct device_choice choice;
+    struct error unused;
+    if (!cfg->batching.max_batch_tokens) {
+        const bool on_gpu = !device_choose(&choice, cfg, &unused) && device_is_gpu(&choice);
+        fprintf(stderr, "berth: serve: batching.max_batch_tokens is not set: %d here, on a %s\n",
+                config_batch_tokens(cfg, on_gpu), on_gpu ? "GPU" : "CPU");
+    }
+}
 int cmd_serve_check(const struct options *opt) {
     struct error err = {.text = ""};
     json_init();
@@ -179,6 +190,7 @@ int cmd_serve_check(const struct options *opt) {
         fprintf(stderr, "berth: serve: %s\n", err.text);
         return EXIT_FAULT;
     }
+    tell_defaults(&opt->cfg);
     puts("OK");
     return 0;
 }

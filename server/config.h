@@ -60,7 +60,7 @@ struct config {
     } compute;
     struct {
         enum batch_mode mode;
-        int max_batch_tokens, max_batch_requests; // of buckets that do not say
+        int max_batch_tokens, max_batch_requests; // of buckets that do not say; tokens 0: default
         double max_wait_ms;
         double max_batch_ms; // 0: no bound in time
         double rank_cost_factor, priority_shift_ms;
@@ -100,14 +100,14 @@ bool config_host_is_loopback(const char *host); // a name counts when it is "loc
 bool config_is_switch(const char *key);         // a bool: its option takes no word of its own
 /* The known key that `key` was most likely meant to be. */
 const char *config_nearest(const char *key);
-/* Bounds between settings (buckets ascending, ...), once everything is read. */
-MUST_CHECK enum status config_check(const struct config *c, struct error *err);
+MUST_CHECK enum status config_check(const struct config *c, struct error *err); // between settings
 /* What the batcher is told, for a model that takes max_seq_len tokens. The default buckets are
  * fitted to the model; a list of the user's own that does not fit is STATUS_INVALID with the fix.
  */
 MUST_CHECK enum status config_policy(struct policy_config *out, const struct config *c,
                                      int max_seq_len, struct error *err);
-void config_cap_rows(struct policy_config *p, int rows); // of every batch; 0: no cap
+int config_batch_tokens(const struct config *c, bool on_gpu); // max_batch_tokens, or its default
+void config_cap_rows(struct policy_config *p, int rows);      // of every batch; 0: no cap
 /* How large a batch a reload may ask for, rows and inputs: room is made at start. */
 enum { RELOAD_GROWTH = 4 };
 void config_reserve(int *tokens, int *jobs, const struct config *c,

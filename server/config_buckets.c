@@ -118,9 +118,17 @@ enum status buckets_set_json(struct config *c, const cJSON *value, const cJSON *
     return STATUS_OK;
 }
 
+/* What a pass costs beside its rows is spread over some hundred of them on a CPU, and needs
+ * thousands on a GPU. */
+enum { CPU_BATCH_TOKENS = 256, GPU_BATCH_TOKENS = 8192 };
+int config_batch_tokens(const struct config *c, bool on_gpu) {
+    const int said = c->batching.max_batch_tokens;
+    return said ? said : on_gpu ? GPU_BATCH_TOKENS : CPU_BATCH_TOKENS;
+}
+
 static struct bucket_limits fill(const struct config *c, struct bucket_limits b) {
     if (!b.max_batch_tokens) {
-        b.max_batch_tokens = c->batching.max_batch_tokens;
+        b.max_batch_tokens = config_batch_tokens(c, false);
     }
     if (!b.max_batch_requests) {
         b.max_batch_requests = c->batching.max_batch_requests;
@@ -191,7 +199,7 @@ static enum status copy_buckets(struct policy_config *out, const struct config *
 }
 static struct bucket_limits only_bucket(const struct config *c, int max_seq_len) {
     if (c->batching.mode == BATCH_NONE) {
-        return (struct bucket_limits){max_seq_len, c->batching.max_batch_tokens, 1, 0};
+        return (struct bucket_limits){max_seq_len, config_batch_tokens(c, false), 1, 0};
     }
     return (struct bucket_limits){max_seq_len, c->batching.padded_max_batch_tokens,
                                   c->batching.padded_max_batch_requests,

@@ -125,8 +125,9 @@ const struct setting config_settings[] = {
 
     NAMED(SETTING_ENUM, "batching.mode", batching.mode, "packed", batch_mode_names,
           "packed: by length, no padding. The others are there to compare with."),
-    INT("batching.max_batch_tokens", batching.max_batch_tokens, "256", 1, 1 << 20, "tokens",
-        "Rows of one forward pass, padding included; a longer input runs alone."),
+    INT("batching.max_batch_tokens", batching.max_batch_tokens, "0", 0, 1 << 20, "tokens",
+        "Rows of one forward pass, padding included; a longer input runs alone. 0: 256 on a CPU, "
+        "8192 on a GPU."),
     INT("batching.max_batch_requests", batching.max_batch_requests, "64", 1, 65536, "inputs",
         "Inputs of one forward pass."),
     DOUBLE("batching.max_wait_ms", batching.max_wait_ms, "0", 0, 60e3, "ms",

@@ -170,9 +170,17 @@ static enum status load_weights(struct engine *e, const struct config *cfg, stru
 static enum status plan_devices(struct engine *e, struct device_plan *plan,
                                 struct batcher_config *batcher, const struct config *cfg,
                                 struct error *err) {
-    const enum status s = config_policy(&e->info.policy, cfg, e->info.max_input_tokens, err);
+    struct config settled = *cfg;
+    settled.batching.max_batch_tokens = config_batch_tokens(cfg, device_is_gpu(&e->choice));
+    e->info.on_gpu = device_is_gpu(&e->choice);
+    const enum status s = config_policy(&e->info.policy, &settled, e->info.max_input_tokens, err);
     if (s) {
         return s;
+    }
+    if (!cfg->batching.max_batch_tokens) {
+        log_event(LOG_INFO, "batch_size",
+                  LOG_INT("max_batch_tokens", settled.batching.max_batch_tokens),
+                  LOG_STR("default_of", e->info.on_gpu ? "gpu" : "cpu"));
     }
     *batcher = (struct batcher_config){
         .queues = {.policy = e->info.policy,

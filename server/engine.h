@@ -35,6 +35,7 @@ struct engine_info {
     bool takes_pairs; // false: a second text would need a token type that the model has not
     int n_workers, n_threads;
     struct policy_config policy; // in force
+    bool on_gpu;
     double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;
 };
 const struct engine_info *engine_get_info(const struct engine *e);

@@ -40,8 +40,8 @@ static __device__ inline void add_values(float *sums, float p, const T *values, 
 }
 
 /* One query in q; keys: the sequence's first, values stand `hidden` columns further. */
-template <class T>
-static __device__ inline void attend(T *out, const float *q, const T *keys, int len, int lane,
+template <class T, class Out>
+static __device__ inline void attend(Out *out, const float *q, const T *keys, int len, int lane,
                                      const struct attention_io &io) {
     float sums[DIMS_A_LANE] = {0}, max = -INFINITY, sum = 0;
     for (int key = 0; key < len; key += LANES) {
@@ -66,14 +66,14 @@ static __device__ inline void attend(T *out, const float *q, const T *keys, int 
     }
 }
 
-template <class T>
+template <class T, class Out>
 static __global__ void __launch_bounds__(WARPS *LANES, 4)
-    attention_kernel(T *ctx, const T *qkv, struct attention_io io) {
+    attention_kernel(Out *ctx, const T *qkv, struct attention_io io) {
     __shared__ float queries[WARPS][CUDA_MAX_HEAD_DIM];
     const struct attention_tile tile = io.tiles[blockIdx.x];
     const int warp = (int)threadIdx.x / LANES, lane = (int)threadIdx.x % LANES;
     const T *rows = qkv + tile.first * io.ld + (int)blockIdx.y * io.head_dim;
-    T *out = ctx + tile.out * io.ld_ctx + (int)blockIdx.y * io.head_dim;
+    Out *out = ctx + tile.out * io.ld_ctx + (int)blockIdx.y * io.head_dim;
     for (int i = warp; i < tile.n_queries; i += WARPS) {
         const int query = tile.query + i;
         const bool is_padding = query >= tile.len; // whose result is zeros
@@ -87,13 +87,13 @@ static __global__ void __launch_bounds__(WARPS *LANES, 4)
     }
 }
 
-template <class T>
+template <class T, class Out>
 static cudaError_t launch(cudaStream_t stream, const struct tensor *ctx, const struct tensor *qkv,
                           const struct attention_tile *tiles, int n_tiles, int n_heads) {
     const struct attention_io io = {tiles, qkv->stride, ctx->stride, ctx->cols,
                                     ctx->cols / n_heads};
     return cuda_launch(stream, dim3((unsigned)n_tiles, (unsigned)n_heads), dim3(WARPS * LANES), 0,
-                       attention_kernel<T>, (T *)ctx->data, (const T *)qkv->data, io);
+                       attention_kernel<T, Out>, (Out *)ctx->data, (const T *)qkv->data, io);
 }
 
 extern "C" cudaError_t cuda_attention(cudaStream_t stream, const struct tensor *ctx,
@@ -101,8 +101,12 @@ extern "C" cudaError_t cuda_attention(cudaStream_t stream, const struct tensor *
                                       int n_tiles, int n_heads) {
     const int head_dim = ctx->cols / n_heads;
     const bool fits = head_dim == 32 || head_dim == 64 || head_dim == 128;
-    if (ctx->dtype != DTYPE_F32 && fits) {
+    if (qkv->dtype != DTYPE_F32 && fits) {
         return cuda_attention_mma(stream, ctx, qkv, tiles, n_tiles, n_heads);
     }
-    WITH_ELEMENT(ctx->dtype, return launch<T>(stream, ctx, qkv, tiles, n_tiles, n_heads))
+    if (ctx->dtype == DTYPE_F32) {
+        WITH_ELEMENT(qkv->dtype,
+                     return (launch<T, float>(stream, ctx, qkv, tiles, n_tiles, n_heads)))
+    }
+    WITH_ELEMENT(qkv->dtype, return (launch<T, T>(stream, ctx, qkv, tiles, n_tiles, n_heads)))
 }

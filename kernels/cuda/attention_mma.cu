@@ -1,9 +1,10 @@
 /* attention_mma.cu - attention on tensor cores: 64 queries of one sequence and one head to a block,
  * 16 to a warp; keys and values come by tiles of 64, the next one's copy under way while this one
  * is used. Sequences of any length lie side by side; no block is idle but in a graph's bucket.
- * Bytes: Q read and ctx written once, 2 * rows * hidden * 2; K and V once for every tile of
- * queries, ceil(len / 64) * len * hidden * 4 a sequence (once, while len <= 64), mostly from L2.
- * Shared memory: 5 tiles, 640 * D bytes: 20 KiB, 40 KiB, 80 KiB. One launch. */
+ * Bytes: Q read and ctx written once, 2 * rows * hidden * 2 (a row a sequence is written as fp32);
+ * K and V once for every tile of queries, ceil(len / 64) * len * hidden * 4 a sequence (once, while
+ * len <= 64), mostly from L2. Shared memory: 5 tiles, 640 * D bytes: 20 KiB, 40 KiB, 80 KiB. One
+ * launch. */
 #include "kernels/cuda/attention_softmax.cuh"
 #include "kernels/cuda/dispatch.cuh"
 #include "kernels/cuda/launch.h"
@@ -17,16 +18,16 @@ struct attention_io {
 };
 
 /* Rows of padding are zeros. */
-template <class T, int D>
-static __device__ inline void write_zeros(T *out, int64_t ld, int from, int to) {
+template <class Out, int D>
+static __device__ inline void write_zeros(Out *out, int64_t ld, int from, int to) {
     const float zeros[VECTOR] = {0, 0, 0, 0, 0, 0, 0, 0};
     for (int i = (int)threadIdx.x; i < (to - from) * D / VECTOR; i += TILE_THREADS) {
         store8(out + (from + i / (D / VECTOR)) * ld + i % (D / VECTOR) * VECTOR, zeros);
     }
 }
 
-template <class T, int D>
-static __device__ inline void write_rows(T *out, int64_t ld, const float (*sums)[4],
+template <class Out, int D>
+static __device__ inline void write_rows(Out *out, int64_t ld, const float (*sums)[4],
                                          const struct softmax_state *state, int n_valid, int warp,
                                          int lane) {
 #pragma unroll
@@ -36,8 +37,8 @@ static __device__ inline void write_rows(T *out, int64_t ld, const float (*sums)
         if (row < n_valid) {
 #pragma unroll
             for (int d = 0; d < D / 8; d++) {
-                *(uint32_t *)(out + row * ld + d * 8 + lane % 4 * 2) =
-                    pack_pair(sums[d][2 * r] * scale, sums[d][2 * r + 1] * scale, out);
+                store2(out + row * ld + d * 8 + lane % 4 * 2, sums[d][2 * r] * scale,
+                       sums[d][2 * r + 1] * scale);
             }
         }
     }
@@ -66,8 +67,8 @@ static __device__ inline void load_keys(T *stage, const T *keys, int64_t ld, int
 }
 
 /* n_valid >= 1 queries from `query` of the sequence whose first row is at `rows`. */
-template <class T, int D>
-static __device__ inline void attend(T *out, T *shared, const T *rows, int query, int n_valid,
+template <class T, class Out, int D>
+static __device__ inline void attend(Out *out, T *shared, const T *rows, int query, int n_valid,
                                      int len, const struct attention_io &io) {
     T *stages = shared + TILE * D;
     const int warp = (int)threadIdx.x / LANES, lane = (int)threadIdx.x % LANES;
@@ -100,41 +101,42 @@ static __device__ inline void attend(T *out, T *shared, const T *rows, int query
         __syncthreads(); // before the next copy into this stage begins
     }
     if (warp * 16 < n_valid) {
-        write_rows<T, D>(out, io.ld_ctx, sums, &state, n_valid, warp, lane);
+        write_rows<Out, D>(out, io.ld_ctx, sums, &state, n_valid, warp, lane);
     }
 }
 
-template <class T, int D>
+template <class T, class Out, int D>
 static __global__ void __launch_bounds__(TILE_THREADS)
-    attention_mma_kernel(T *ctx, const T *qkv, struct attention_io io) {
+    attention_mma_kernel(Out *ctx, const T *qkv, struct attention_io io) {
     CUDA_SHARED(T, shared);
     const struct attention_tile tile = io.tiles[blockIdx.x];
     const int column = (int)blockIdx.y * D;
     const int left = tile.len - tile.query;
     const int n_valid = left < 0 ? 0 : left < tile.n_queries ? left : tile.n_queries;
-    T *out = ctx + tile.out * io.ld_ctx + column;
+    Out *out = ctx + tile.out * io.ld_ctx + column;
     if (n_valid > 0) {
-        attend<T, D>(out, shared, qkv + tile.first * io.ld + column, tile.query, n_valid, tile.len,
-                     io);
+        attend<T, Out, D>(out, shared, qkv + tile.first * io.ld + column, tile.query, n_valid,
+                          tile.len, io);
     }
-    write_zeros<T, D>(out, io.ld_ctx, n_valid, tile.n_queries);
+    write_zeros<Out, D>(out, io.ld_ctx, n_valid, tile.n_queries);
 }
 
-template <class T, int D>
+template <class T, class Out, int D>
 static cudaError_t launch(cudaStream_t stream, const struct tensor *ctx, const struct tensor *qkv,
                           const struct attention_tile *tiles, int n_tiles, int n_heads) {
     const struct attention_io io = {tiles, qkv->stride, ctx->stride, ctx->cols};
     const size_t bytes = 5 * TILE * D * sizeof(T);
     return cuda_launch(stream, dim3((unsigned)n_tiles, (unsigned)n_heads), dim3(TILE_THREADS),
-                       bytes, attention_mma_kernel<T, D>, (T *)ctx->data, (const T *)qkv->data, io);
+                       bytes, attention_mma_kernel<T, Out, D>, (Out *)ctx->data,
+                       (const T *)qkv->data, io);
 }
-template <class T>
+template <class T, class Out>
 static cudaError_t choose(cudaStream_t stream, const struct tensor *ctx, const struct tensor *qkv,
                           const struct attention_tile *tiles, int n_tiles, int n_heads) {
     switch (ctx->cols / n_heads) {
-    case 32: return launch<T, 32>(stream, ctx, qkv, tiles, n_tiles, n_heads);
-    case 64: return launch<T, 64>(stream, ctx, qkv, tiles, n_tiles, n_heads);
-    default: return launch<T, 128>(stream, ctx, qkv, tiles, n_tiles, n_heads);
+    case 32: return launch<T, Out, 32>(stream, ctx, qkv, tiles, n_tiles, n_heads);
+    case 64: return launch<T, Out, 64>(stream, ctx, qkv, tiles, n_tiles, n_heads);
+    default: return launch<T, Out, 128>(stream, ctx, qkv, tiles, n_tiles, n_heads);
     }
 }
 
@@ -142,8 +144,12 @@ extern "C" cudaError_t cuda_attention_mma(cudaStream_t stream, const struct tens
                                           const struct tensor *qkv,
                                           const struct attention_tile *tiles, int n_tiles,
                                           int n_heads) {
-    if (ctx->dtype == DTYPE_F16) {
-        return choose<__half>(stream, ctx, qkv, tiles, n_tiles, n_heads);
+    const bool is_wide = ctx->dtype == DTYPE_F32;
+    if (qkv->dtype == DTYPE_F16) {
+        return is_wide ? choose<__half, float>(stream, ctx, qkv, tiles, n_tiles, n_heads)
+                       : choose<__half, __half>(stream, ctx, qkv, tiles, n_tiles, n_heads);
     }
-    return choose<__nv_bfloat16>(stream, ctx, qkv, tiles, n_tiles, n_heads);
+    return is_wide
+               ? choose<__nv_bfloat16, float>(stream, ctx, qkv, tiles, n_tiles, n_heads)
+               : choose<__nv_bfloat16, __nv_bfloat16>(stream, ctx, qkv, tiles, n_tiles, n_heads);
 }

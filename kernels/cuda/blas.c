@@ -26,6 +26,7 @@ static const int buckets[] = {16,   32,   64,   128,  192,  256,  384,   512,   
 
 struct blas_key {
     int n, k, rows; // rows: of the bucket
+    enum dtype type;
     int64_t ldw, ldx, ldy, ldr;
     bool gelu, residual;
 };
@@ -104,6 +105,7 @@ static struct blas_key key_of(const struct blas_product *p) {
     struct blas_key key;
     memset(&key, 0, sizeof(key)); // keys are compared as bytes
     key.n = p->w->rows, key.k = cuda_padded(p->w->cols), key.rows = bucket_of(p->rows);
+    key.type = p->y->dtype;
     key.ldw = p->w->stride, key.ldx = p->x->stride, key.ldy = p->y->stride;
     key.ldr = p->residual ? p->residual->stride : 0;
     key.gelu = p->gelu, key.residual = p->residual != NULL;
@@ -123,14 +125,17 @@ static enum status make_product(struct cuda_backend *cuda, struct blas_plan *p, 
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue =
         p->key.gelu ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-    enum status s = check(cuda, blas_fn()->desc_create(&p->product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    const cublasComputeType_t compute = p->key.type == DTYPE_F32 && cuda->base.dtype != DTYPE_F32
+                                            ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                            : CUBLAS_COMPUTE_32F;
+    enum status s = check(cuda, blas_fn()->desc_create(&p->product, compute, CUDA_R_32F),
                           "cublasLtMatmulDescCreate", err);
     s = s ? s : set(cuda, p, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof(transposed), err);
     return s ? s : set(cuda, p, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue), err);
 }
 static enum status make_layouts(struct cuda_backend *cuda, struct blas_plan *p, struct error *err) {
     const struct blas_key *k = &p->key;
-    const cudaDataType_t type = type_of(cuda->base.dtype);
+    const cudaDataType_t type = type_of(k->type);
     const uint64_t n = (uint64_t)k->n, inner = (uint64_t)k->k, rows = (uint64_t)k->rows;
     const struct {
         cublasLtMatrixLayout_t *layout;
@@ -187,7 +192,7 @@ static enum status propose(struct cuda_backend *cuda, const struct blas_plan *p,
     }
     if (!s && *n_found == 0) {
         s = error_set(err, STATUS_BACKEND, "cuBLASLt has no product for %d x %d x %d, %s",
-                      p->key.rows, p->key.n, p->key.k, dtype_name(cuda->base.dtype));
+                      p->key.rows, p->key.n, p->key.k, dtype_name(p->key.type));
     }
     return s;
 }
@@ -228,10 +233,11 @@ static bool may_be_timed(const struct cuda_backend *cuda, const struct blas_prod
 static void name_plan(char out[KEY_BYTES], const struct cuda_backend *cuda,
                       const struct blas_key *k) {
     snprintf(out, KEY_BYTES,
-             "algorithm; %s; cublasLt %zu; %s; %d x %d x %d; strides %lld %lld %lld %lld; bias%s%s",
-             cuda->model, blas_fn()->version(), dtype_name(cuda->base.dtype), k->rows, k->n, k->k,
-             (long long)k->ldw, (long long)k->ldx, (long long)k->ldy, (long long)k->ldr,
-             k->gelu ? ", gelu" : "", k->residual ? ", residual" : "");
+             "algorithm; %s; cublasLt %zu; %s of %s; %d x %d x %d; strides %lld %lld %lld %lld; "
+             "bias%s%s",
+             cuda->model, blas_fn()->version(), dtype_name(k->type), dtype_name(cuda->base.dtype),
+             k->rows, k->n, k->k, (long long)k->ldw, (long long)k->ldx, (long long)k->ldy,
+             (long long)k->ldr, k->gelu ? ", gelu" : "", k->residual ? ", residual" : "");
 }
 static int fastest(struct cuda_backend *cuda, const struct blas_plan *plan,
                    const struct blas_product *p, const cublasLtMatmulHeuristicResult_t *found,

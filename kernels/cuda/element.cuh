@@ -44,6 +44,14 @@ template <> __device__ inline void store8<float>(float *p, const float *v) {
     ((float4 *)p)[1] = make_float4(v[4], v[5], v[6], v[7]);
 }
 
+/* Two neighbours, at a multiple of their size. */
+template <class T> static __device__ inline void store2(T *p, float a, float b) {
+    *(uint32_t *)p = pack_pair(a, b, p);
+}
+template <> __device__ inline void store2<float>(float *p, float a, float b) {
+    p[0] = a, p[1] = b;
+}
+
 static __device__ inline float to_float(float x) {
     return x;
 }

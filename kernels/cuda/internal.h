@@ -8,12 +8,21 @@
 #include "kernels/plugin.h"
 #include <assert.h>
 
-struct linear_weight {
+struct linear_matrix {
     struct tensor w; // [n, k], rows and columns padded with zeros to multiples of 8
     void *bias;      // [n], padded; of w's type
+};
+struct linear_weight {
+    struct linear_matrix own, wide; // wide: the same in fp32, for rows of AXIS_SEQS, if any
     int n, k;
     bool is_exact; // fp32, by exact_linear
 };
+/* Of the two, the one that gives rows of `dtype`. */
+static inline const struct linear_matrix *linear_of(const struct linear_weight *w,
+                                                    enum dtype dtype) {
+    assert(dtype == w->own.w.dtype || (w->wide.w.data && dtype == w->wide.w.dtype));
+    return dtype == w->own.w.dtype ? &w->own : &w->wide;
+}
 struct norm_weight {
     struct cuda_norm norm;
 };

@@ -1,6 +1,6 @@
 /* launches.h - the kernels of this backend, each behind a C function that puts one launch into a
  * stream. Tensors are as the backend makes them (element.cuh); every function takes T from the
- * tensor's dtype: float32, float16 or bfloat16.
+ * tensor's dtype: float32, float16 or bfloat16. Rows of AXIS_SEQS and embeddings are float32.
  * Errors: what the launch itself reports; what a kernel does wrong shows at the stream's end.
  * Bytes: stated in each source, beside the least that the op could move. */
 #ifndef BERTH_KERNELS_CUDA_LAUNCHES_H

@@ -50,7 +50,7 @@ static void record_linear(struct lane *ln, const struct tensor *y, const struct 
                           const struct tensor *residual) {
     const enum activation epilogue = epilogue_of(cuda_of(ln->be), activation);
     struct call *c = record(ln, CALL_GEMM, ln->linear_step);
-    assert(y->dtype == x->dtype && y->dtype == w->w.dtype);
+    assert(y->dtype == x->dtype && linear_of(w, y->dtype));
     c->y = *y, c->x = *x, c->weight = w, c->option = (int)epilogue;
     if (residual) {
         c->residual = *residual;

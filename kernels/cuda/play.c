@@ -41,8 +41,8 @@ static cudaError_t launch_pool(const struct cuda_backend *cuda, const struct slo
 static cudaError_t launch_exact(const struct cuda_backend *cuda, const struct slot *slot,
                                 const struct call *c) {
     const struct linear_weight *w = c->weight;
-    return cuda_exact_linear(cuda->compute, &c->y, &c->x, w->w.data, w->w.stride, w->bias,
-                             (enum activation)c->option, rows_of(slot, &c->y));
+    return cuda_exact_linear(cuda->compute, &c->y, &c->x, w->own.w.data, w->own.w.stride,
+                             w->own.bias, (enum activation)c->option, rows_of(slot, &c->y));
 }
 static cudaError_t launch_fetch(const struct cuda_backend *cuda, const struct slot *slot,
                                 const struct call *c) {
@@ -56,7 +56,7 @@ static cudaError_t launch_fetch(const struct cuda_backend *cuda, const struct sl
 }
 static enum status run_gemm(struct cuda_backend *cuda, const struct slot *slot,
                             const struct call *c, struct error *err) {
-    const struct linear_weight *w = c->weight;
+    const struct linear_matrix *w = linear_of(c->weight, c->y.dtype);
     const struct blas_product p = {.y = &c->y,
                                    .x = &c->x,
                                    .w = &w->w,

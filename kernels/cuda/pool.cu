@@ -1,6 +1,6 @@
-/* pool.cu - one row a sequence: its first token's, or the mean of its tokens'.
- * Bytes a sequence: the rows it reads and the one it writes, (len + 1) * cols * sizeof(T), or
- * 2 * cols * sizeof(T), which is the least there is. One launch. */
+/* pool.cu - one row a sequence, in fp32: its first token's, or the mean of its tokens'.
+ * Bytes a sequence: the rows it reads and the one it writes, cols * (len * sizeof(T) + 4), or
+ * cols * (sizeof(T) + 4), which is the least there is. One launch. */
 #include "kernels/cuda/dispatch.cuh"
 #include "kernels/cuda/launch.h"
 
@@ -10,7 +10,8 @@ enum { WARPS = 8 };
  * warps take tokens in turn. */
 template <class T>
 static __global__ void __launch_bounds__(WARPS *LANES)
-    mean_kernel(T *pooled, int64_t ldp, const T *x, int64_t ldx, struct cuda_seqs seqs, int cols) {
+    mean_kernel(float *pooled, int64_t ldp, const T *x, int64_t ldx, struct cuda_seqs seqs,
+                int cols) {
     alignas(16) __shared__ float sums[WARPS][WARP_VALUES];
     const int s = (int)blockIdx.x, warp = (int)threadIdx.x / LANES;
     const int lane = (int)threadIdx.x % LANES;
@@ -43,7 +44,8 @@ static __global__ void __launch_bounds__(WARPS *LANES)
 
 template <class T>
 static __global__ void __launch_bounds__(LANES)
-    first_kernel(T *pooled, int64_t ldp, const T *x, int64_t ldx, struct cuda_seqs seqs, int cols) {
+    first_kernel(float *pooled, int64_t ldp, const T *x, int64_t ldx, struct cuda_seqs seqs,
+                 int cols) {
     const int s = (int)blockIdx.x;
     const int at = ((int)blockIdx.y * LANES + (int)threadIdx.x) * VECTOR;
     float v[VECTOR];
@@ -58,10 +60,10 @@ static cudaError_t launch(cudaStream_t stream, const struct tensor *pooled, cons
                           const struct cuda_seqs *seqs, int n_seqs, enum pool_mode mode) {
     const dim3 grid((unsigned)n_seqs, (unsigned)blocks_of(x->cols, WARP_VALUES));
     if (mode == POOL_FIRST) {
-        return cuda_launch(stream, grid, dim3(LANES), 0, first_kernel<T>, (T *)pooled->data,
+        return cuda_launch(stream, grid, dim3(LANES), 0, first_kernel<T>, (float *)pooled->data,
                            pooled->stride, (const T *)x->data, x->stride, *seqs, x->cols);
     }
-    return cuda_launch(stream, grid, dim3(WARPS * LANES), 0, mean_kernel<T>, (T *)pooled->data,
+    return cuda_launch(stream, grid, dim3(WARPS * LANES), 0, mean_kernel<T>, (float *)pooled->data,
                        pooled->stride, (const T *)x->data, x->stride, *seqs, x->cols);
 }
 

@@ -1,7 +1,9 @@
 /* weights.c - tensors and weights in device memory, rows and columns filled up with zeros.
  * Columns go up to a multiple of 8, rows of a product's weight too, so that every row begins at 16
  * bytes and a product's shape is always one that tensor cores take; what is computed for the rest
- * is 0, and stays 0. Q, K and V become one weight, rows one after the other. */
+ * is 0, and stays 0. Q, K and V become one weight, rows one after the other.
+ * In 16 bits three things stay fp32, for they are few bytes of a pass and a good part of its
+ * rounding: rows of AXIS_SEQS, with a second copy of the weights that compute them; embeddings. */
 #include "kernels/convert.h"
 #include "kernels/cuda/internal.h"
 
@@ -22,7 +24,7 @@ static enum status make_tensor(struct cuda_backend *cuda, struct tensor *out, en
 enum status cuda_tensor_create(struct backend *be, struct tensor *out, enum row_axis axis, int rows,
                                int cols, bool exact, struct error *err) {
     struct cuda_backend *cuda = cuda_of(be);
-    const enum dtype dtype = exact ? DTYPE_F32 : be->dtype;
+    const enum dtype dtype = exact || axis == AXIS_SEQS ? DTYPE_F32 : be->dtype;
     const size_t bytes = (size_t)rows * (size_t)cuda_padded(cols) * dtype_size(dtype);
     enum status s = make_tensor(cuda, out, axis, rows, cols, dtype, err);
     if (s) {
@@ -86,7 +88,7 @@ static enum status upload_rows(struct cuda_backend *cuda, const struct tensor *t
     return s;
 }
 
-static enum status fill_linear(struct cuda_backend *cuda, struct linear_weight *w,
+static enum status fill_linear(struct cuda_backend *cuda, struct linear_matrix *w,
                                const struct linear_part *parts, int n_parts, struct error *err) {
     enum status s = STATUS_OK;
     for (int i = 0, n = 0; i < n_parts && !s; n += parts[i++].weight.rows) {
@@ -99,6 +101,14 @@ static enum status fill_linear(struct cuda_backend *cuda, struct linear_weight *
     }
     return s ? s : cuda_upload_finish(cuda, err);
 }
+static enum status make_matrix(struct cuda_backend *cuda, struct linear_matrix *m, int n, int k,
+                               enum dtype dtype, const struct linear_part *parts, int n_parts,
+                               struct error *err) {
+    const int n_rows = cuda_padded(n);
+    enum status s = make_tensor(cuda, &m->w, AXIS_TOKENS, n_rows, k, dtype, err);
+    s = s ? s : arena_take(cuda, &m->bias, (size_t)n_rows * dtype_size(dtype), err);
+    return s ? s : fill_linear(cuda, m, parts, n_parts, err);
+}
 enum status cuda_linear_create(struct backend *be, struct linear_weight **out,
                                const struct linear_part *parts, int n_parts, struct error *err) {
     struct cuda_backend *cuda = cuda_of(be);
@@ -109,10 +119,10 @@ enum status cuda_linear_create(struct backend *be, struct linear_weight **out,
         assert(parts[i].weight.cols == w->k && parts[i].exact == parts[0].exact);
         w->n += parts[i].weight.rows;
     }
-    const int n_rows = cuda_padded(w->n);
-    enum status s = make_tensor(cuda, &w->w, AXIS_TOKENS, n_rows, w->k, dtype, err);
-    s = s ? s : arena_take(cuda, &w->bias, (size_t)n_rows * dtype_size(dtype), err);
-    s = s ? s : fill_linear(cuda, w, parts, n_parts, err);
+    enum status s = make_matrix(cuda, &w->own, w->n, w->k, dtype, parts, n_parts, err);
+    if (!s && parts[0].by_seq && dtype != DTYPE_F32) {
+        s = make_matrix(cuda, &w->wide, w->n, w->k, DTYPE_F32, parts, n_parts, err);
+    }
     if (s) {
         cuda_linear_destroy(be, w);
         return s;
@@ -122,8 +132,10 @@ enum status cuda_linear_create(struct backend *be, struct linear_weight **out,
 }
 void cuda_linear_destroy(struct backend *be, struct linear_weight *w) {
     if (w) {
-        arena_give(&cuda_of(be)->arena, w->w.data);
-        arena_give(&cuda_of(be)->arena, w->bias);
+        arena_give(&cuda_of(be)->arena, w->own.w.data);
+        arena_give(&cuda_of(be)->arena, w->own.bias);
+        arena_give(&cuda_of(be)->arena, w->wide.w.data);
+        arena_give(&cuda_of(be)->arena, w->wide.bias);
         free(w);
     }
 }
@@ -162,7 +174,7 @@ enum status cuda_table_create(struct backend *be, struct table_weight **out,
     struct cuda_backend *cuda = cuda_of(be);
     struct table_weight *w = xcalloc(1, sizeof(*w));
     enum status s =
-        make_tensor(cuda, &w->rows, AXIS_TOKENS, rows->rows, rows->cols, be->dtype, err);
+        make_tensor(cuda, &w->rows, AXIS_TOKENS, rows->rows, rows->cols, DTYPE_F32, err);
     s = s ? s : upload_rows(cuda, &w->rows, 0, rows, 1, err);
     s = s ? s : cuda_upload_finish(cuda, err);
     if (s) {

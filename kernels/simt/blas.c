@@ -26,6 +26,7 @@ struct simt_blas {
 };
 struct simt_product {
     int32_t transa, transb, epilogue;
+    bool is_tf32;
     const void *bias;
 };
 struct simt_layout {
@@ -62,11 +63,13 @@ size_t cublasLtGetVersion(void) {
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) {
+    const bool is_tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+    if ((compute != CUBLAS_COMPUTE_32F && !is_tf32) || scale != CUDA_R_32F) {
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
     *out = xcalloc(1, sizeof(**out));
     (*out)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    (*out)->is_tf32 = is_tf32;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
@@ -189,13 +192,15 @@ static void put(void *out, int32_t type, uint64_t i, float value) {
     default: ((uint16_t *)out)[i] = simt_to_bf16(value); break;
     }
 }
-/* The vectors along k, dense: out[columns][k]. */
-static float *unpack(const struct matrix *m, bool along_rows, uint64_t n, uint64_t k) {
+/* The vectors along k, dense: out[columns][k]; as TF32, without their last 13 bits. */
+static float *unpack(const struct matrix *m, bool along_rows, bool is_tf32, uint64_t n,
+                     uint64_t k) {
     float *out = xcalloc(n * k, sizeof(*out));
     const uint64_t ld = (uint64_t)m->l.ld;
     for (uint64_t i = 0; i < n; i++) {
         for (uint64_t j = 0; j < k; j++) {
-            out[i * k + j] = value_at(m, along_rows ? i + j * ld : i * ld + j);
+            const float v = value_at(m, along_rows ? i + j * ld : i * ld + j);
+            out[i * k + j] = is_tf32 ? simt_float(simt_bits(v) & 0xffffe000u) : v;
         }
     }
     return out;
@@ -241,8 +246,9 @@ static float finish(const struct call *call, float sum, uint64_t row, uint64_t c
 static cudaError_t multiply(const void *arguments) {
     const struct call *call = arguments;
     const uint64_t m = call->d.l.rows, n = call->d.l.cols, k = call->b.l.rows;
-    float *a = unpack(&call->a, !call->product.transa, m, k);
-    float *b = unpack(&call->b, false, n, k);
+    const bool is_tf32 = call->product.is_tf32;
+    float *a = unpack(&call->a, !call->product.transa, is_tf32, m, k);
+    float *b = unpack(&call->b, false, is_tf32, n, k);
     for (uint64_t column = 0; column < n; column++) {
         for (uint64_t row = 0; row < m; row++) {
             const float sum = product_of(call, a + row * k, b + column * k, k);

@@ -1,9 +1,9 @@
 /* cublaslt.h - the part of cuBLASLt that the plugin may call, on a simulated device. Names and
- * arguments are the library's. Products: bf16, fp16 or fp32 in and out, sums in fp32, A transposed
- * or not, B not; epilogues none, BIAS, GELU (tanh form), GELU_BIAS; beta 0 or any; order by
- * columns. Stricter than the library where that is cheap: every matrix at a multiple of 16 bytes,
- * with its columns, or cublasLtMatmul refuses it; it also refuses an algorithm that no heuristic
- * gave. */
+ * arguments are the library's. Products: bf16, fp16 or fp32 in and out (fp32 cut to TF32 where it
+ * may be), sums in fp32, A transposed or not, B not; epilogues none, BIAS, GELU (tanh form),
+ * GELU_BIAS; beta 0 or any; order by columns. Stricter than the library where that is cheap: every
+ * matrix at a multiple of 16 bytes, with its columns, or cublasLtMatmul refuses it; it also refuses
+ * an algorithm that no heuristic gave. */
 #ifndef BERTH_KERNELS_SIMT_CUBLASLT_H
 #define BERTH_KERNELS_SIMT_CUBLASLT_H
 #include "kernels/simt/cudart.h"
@@ -21,7 +21,7 @@ typedef enum {
     CUBLAS_STATUS_NOT_SUPPORTED = 15
 } cublasStatus_t;
 typedef enum { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 } cudaDataType_t;
-typedef enum { CUBLAS_COMPUTE_32F = 68 } cublasComputeType_t;
+typedef enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 } cublasComputeType_t;
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
 typedef enum {
     CUBLASLT_EPILOGUE_DEFAULT = 1,

@@ -135,7 +135,9 @@ def test_check_config_reads_what_the_settings_name(tmp_path):
 
 
 def test_options_alone_are_the_servers(tmp_path):
-    assert berth("--check-config", "--config", servers.ROOT / "deploy" / "berth.jsonc").stdout == b"OK\n"
+    sample = berth("--check-config", "--config", servers.ROOT / "deploy" / "berth.jsonc", "--device", "cpu")
+    assert sample.stdout == b"OK\n" and b"batching.max_batch_tokens is not set: 256 here, on a CPU" in sample.stderr
+    assert b"is not set" not in berth("--check-config", "--max-batch-tokens", "300").stderr
     assert berth("--print-config", "--port", "9").stdout == berth("serve", "--port", "9", "--print-config").stdout
     assert "--server.port" in refused(2, "--prot", "1")
     assert "MODEL_DIR" in refused(2, "--port", "9")

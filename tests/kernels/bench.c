@@ -122,7 +122,7 @@ static void bench_linear(struct backend *be, const char *isa, int m, int n, int 
     char name[64];
     struct batch b = check_batch_of(&m, 1, 0);
     struct op_run r = {.be = be, .b = &b.b, .program = linear_program};
-    struct linear_part part = {check_host(n, k, 1, DTYPE_F32), {0}, 1, false};
+    struct linear_part part = {check_host(n, k, 1, DTYPE_F32), {0}, 1, false, false};
     struct error err;
     for (int i = 0; i < N_WEIGHTS; i++) {
         assert_int_equal(be->fn->linear_create(be, &r.w[i], &part, 1, &err), STATUS_OK);

@@ -6,8 +6,9 @@
 #include <string.h>
 
 static struct linear_part random_part(int n, int k) {
-    return (struct linear_part){check_host(n, k, 1 / sqrtf((float)k), DTYPE_F32),
-                                check_host(1, n, 0.1f, DTYPE_F32), 1, false};
+    return (struct linear_part){.weight = check_host(n, k, 1 / sqrtf((float)k), DTYPE_F32),
+                                .bias = check_host(1, n, 0.1f, DTYPE_F32),
+                                .scale = 1};
 }
 static void free_part(struct linear_part *p) {
     check_host_free(&p->weight), check_host_free(&p->bias);
@@ -31,6 +32,7 @@ void net_host_init(struct net_host *h, const struct net_shape *shape) {
         h->out[i] = random_part(hidden, hidden);
         h->up[i] = random_part(shape->intermediate, hidden);
         h->down[i] = random_part(hidden, shape->intermediate);
+        h->out[i].by_seq = h->up[i].by_seq = h->down[i].by_seq = i == shape->n_layers - 1;
     }
     h->head = random_part(shape->n_labels, hidden);
     h->head.exact = true; // as models have it

@@ -311,9 +311,9 @@ static void check_head(const struct pair *p, struct batch *b, int hidden, int n_
                n_labels, dense, b->b.n_seqs, b->b.n_rows);
     const float spread = 1 / sqrtf((float)hidden);
     struct linear_part in = {check_host(hidden, hidden, spread, DTYPE_F32),
-                             check_host(1, hidden, 1, DTYPE_F32), 1, false};
+                             check_host(1, hidden, 1, DTYPE_F32), 1, false, false};
     struct linear_part last = {check_host(n_labels, hidden, spread, DTYPE_F32),
-                               check_host(1, n_labels, 1, DTYPE_F32), 1, false};
+                               check_host(1, n_labels, 1, DTYPE_F32), 1, false, false};
     struct linear_weight *wd[2] = {NULL, NULL}, *wc[2];
     if (dense) {
         make_weight(p, wd, &in, 1);

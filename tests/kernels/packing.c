@@ -111,7 +111,7 @@ static void strange_column(float *column, int k, int which) {
     }
 }
 static struct linear_part make_part(int n, int k, enum dtype dtype, float scale) {
-    struct linear_part part = {check_host(n, k, 0.05f, dtype), {0}, scale, false};
+    struct linear_part part = {check_host(n, k, 0.05f, dtype), {0}, scale, false, false};
     for (int j = 0; dtype == DTYPE_F32 && j < n && j < 7; j++) {
         strange_column((float *)(uintptr_t)part.weight.data + (size_t)j * (size_t)k, k, j);
     }

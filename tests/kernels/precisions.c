@@ -48,8 +48,9 @@ static struct linear_weight *make_weight(struct backend *be, const struct linear
     return w;
 }
 static struct linear_part random_part(int n, int k, float spread) {
-    return (struct linear_part){check_host(n, k, spread, DTYPE_F32), check_host(1, n, 1, DTYPE_F32),
-                                1, false};
+    return (struct linear_part){.weight = check_host(n, k, spread, DTYPE_F32),
+                                .bias = check_host(1, n, 1, DTYPE_F32),
+                                .scale = 1};
 }
 static void free_part(struct linear_part *part) {
     check_host_free(&part->weight), check_host_free(&part->bias);

@@ -170,8 +170,8 @@ static double cosine(const float *a, const float *b, int n) {
     return ab / sqrt(aa * bb);
 }
 static bool compare_directions(float *const got[N_MODES], const float *want, int n,
-                               const char *model_dir, const char *backend, enum dtype dtype) {
-    const double least = dtype == DTYPE_BF16 ? 0.9998 : 0.9999;
+                               const char *model_dir, const char *backend) {
+    const double least = 0.9999;
     bool ok = true;
     for (int m = 0; m < N_MODES; m++) {
         const double golden = cosine(got[m], want, n), mates = cosine(got[m], got[ALONE], n);
@@ -306,7 +306,7 @@ bool golden_check(const struct golden *g, const char *backend, const char *model
         run_mode(got[m], e, g, (enum mode)m, &cfg);
     }
     const bool ok = is_accelerated(backend) && be->dtype != DTYPE_F32
-                        ? compare_directions(got, want, n, model_dir, backend, be->dtype)
+                        ? compare_directions(got, want, n, model_dir, backend)
                         : compare(got, want, n, model_dir, backend, &tolerances[be->dtype]);
     for (int m = 0; m < N_MODES; m++) {
         free(got[m]);

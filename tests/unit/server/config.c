@@ -62,7 +62,12 @@ static void test_defaults(void **state) {
     assert_int_equal(c.server.max_body_bytes, 2 << 20);
     assert_true(c.server.timing_headers);
     assert_int_equal(c.batching.mode, BATCH_PACKED);
-    assert_int_equal(c.batching.max_batch_tokens, 256);
+    assert_int_equal(c.batching.max_batch_tokens, 0);
+    assert_int_equal(config_batch_tokens(&c, false), 256);
+    assert_int_equal(config_batch_tokens(&c, true), 8192);
+    c.batching.max_batch_tokens = 1000;
+    assert_int_equal(config_batch_tokens(&c, true), 1000);
+    c.batching.max_batch_tokens = 0;
     assert_int_equal(c.batching.n_buckets, 6);
     assert_int_equal(c.batching.buckets[2].up_to, 64);
     assert_true(c.batching.padded_max_wait_ms == 5.0);
