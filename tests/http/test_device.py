@@ -108,7 +108,8 @@ def test_too_little_memory_halves_the_batches_once(plugin):
         assert predict(server).status == 200
     finally:
         server.stop()
-    assert "no room for 1000 rows" in refused("--device", "cuda", "--reload-max-batch-tokens", "2000")
+    assert "no room for 1000 rows" in refused("--device", "cuda", "--max-batch-tokens", "256",
+                                               "--reload-max-batch-tokens", "2000")
 
 
 @pytest.fixture

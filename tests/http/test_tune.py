@@ -485,4 +485,5 @@ def test_confirm_when_the_server_goes_away(start_berth, tmp_path):
     server.process.wait(30)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "confirming: no answer for" in err and "may still have the proposal in force" in err and "refused" in err
+    assert "confirming: no answer for" in err or "confirming: nothing was answered" in err # as it fell, mid-turn or before
+    assert "may still have the proposal in force" in err and "refused" in err
