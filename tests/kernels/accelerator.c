@@ -101,3 +101,20 @@ void matrix_free(const struct pair *p, struct matrix *m) {
     p->dev->fn->tensor_destroy(p->dev, &m->dev);
     free(m->host);
 }
+
+void small_net_init(struct small_net *s, enum precision precision,
+                    const struct accelerator_options *opt) {
+    static const struct net_shape shape = {
+        .n_heads = 1, .head_dim = 32, .intermediate = 64, .n_layers = 2, .n_labels = SMALL_LABELS};
+    static const struct pass_limits limits = {SMALL_ROWS, SMALL_SEQS, SMALL_LEN, 32, 64, 1, 2};
+    s->pair = accelerator_pair(precision, opt, &limits);
+    net_host_init(&s->host, &shape);
+    net_weights_make(&s->weights, s->pair.dev, &s->host);
+    net_init(&s->net, s->pair.dev, &s->host, &s->weights, SMALL_ROWS, SMALL_SEQS, SMALL_LEN);
+}
+void small_net_finish(struct small_net *s) {
+    net_finish(&s->net);
+    net_weights_finish(&s->weights, s->pair.dev, s->host.shape.n_layers);
+    net_host_finish(&s->host);
+    check_pair_finish(&s->pair);
+}

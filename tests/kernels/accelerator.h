@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "kernels/plugin.h"
 #include "tests/kernels/check.h"
+#include "tests/kernels/net.h"
 
 /* The plugin under test; NULL, and said so once, where there is none or no device. */
 const struct accelerator *accelerator_find(void);
@@ -16,6 +17,18 @@ struct pair accelerator_pair(enum precision precision, const struct accelerator_
 extern const enum precision accelerator_precisions[3];
 /* What a value of the type is off by at most, as a part of it: 2^-8 in bf16; 0 in fp32. */
 double accelerator_rounding(const struct backend *be);
+
+/* A small network on the device, for what is asked of whole passes beside their numbers. */
+enum { SMALL_ROWS = 64, SMALL_SEQS = 8, SMALL_LEN = 20, SMALL_LABELS = 2 };
+struct small_net {
+    struct pair pair;
+    struct net_host host;
+    struct net_weights weights;
+    struct net net;
+};
+void small_net_init(struct small_net *s, enum precision precision,
+                    const struct accelerator_options *opt);
+void small_net_finish(struct small_net *s);
 
 /* One matrix on both sides, with the same numbers: those that the device's type can hold. */
 struct matrix {

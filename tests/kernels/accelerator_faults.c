@@ -3,41 +3,30 @@
  * this program's argument. Faults of launches come after some passes; the
  * first has more launches than others, for it chooses algorithms. */
 #include "tests/kernels/accelerator.h"
-#include "tests/kernels/net.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 64, MAX_SEQS = 8, MAX_LEN = 20, N_PASSES = 12 };
-static const struct net_shape shape = {
-    .n_heads = 1, .head_dim = 32, .intermediate = 64, .n_layers = 2, .n_labels = 2};
-static const struct pass_limits limits = {MAX_ROWS, MAX_SEQS, MAX_LEN, 32, 64, 1, 2};
+enum { N_PASSES = 12 };
 
 /* Passes one after the other: how each ended. */
 static void run_passes(enum status ends[N_PASSES], struct error errors[N_PASSES], bool *is_lost) {
     const struct accelerator_options opt = {.pass_timeout_ns = 200000000};
-    struct net_host host;
-    struct net_weights w;
-    struct net n;
-    struct pair p = accelerator_pair(PRECISION_FLOAT32, &opt, &limits);
+    struct small_net s;
     struct batch b = check_batch(3, 9, 0);
-    float logits[MAX_SEQS * 2];
-    net_host_init(&host, &shape);
-    net_weights_make(&w, p.dev, &host);
-    net_init(&n, p.dev, &host, &w, MAX_ROWS, MAX_SEQS, MAX_LEN);
-    const struct net_pass pass = {.net = &n, .logits = logits};
+    float logits[SMALL_SEQS * SMALL_LABELS];
+    small_net_init(&s, PRECISION_FLOAT32, &opt);
+    struct backend *dev = s.pair.dev;
+    const struct net_pass pass = {.net = &s.net, .logits = logits};
     for (int i = 0; i < N_PASSES; i++) {
         errors[i].text[0] = '\0';
-        p.dev->fn->batch_begin(p.dev, 0, &b.b);
-        p.dev->fn->batch_submit(p.dev, 0, net_program, &pass);
-        assert_true(p.dev->fn->batch_end(p.dev, 0, true, &ends[i], NULL, &errors[i]));
+        dev->fn->batch_begin(dev, 0, &b.b);
+        dev->fn->batch_submit(dev, 0, net_program, &pass);
+        assert_true(dev->fn->batch_end(dev, 0, true, &ends[i], NULL, &errors[i]));
     }
-    *is_lost = p.dev->is_lost;
-    net_finish(&n);
-    net_weights_finish(&w, p.dev, shape.n_layers);
-    net_host_finish(&host);
+    *is_lost = dev->is_lost;
     check_batch_free(&b);
-    check_pair_finish(&p);
+    small_net_finish(&s);
 }
 static int first_failure(const enum status ends[N_PASSES]) {
     int i = 0;

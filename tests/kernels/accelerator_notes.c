@@ -1,16 +1,12 @@
 /* accelerator_notes.c - what was timed once is not timed again, as long as it still holds. Products
  * are counted by the simulated library itself, so on a real device only the notes are looked at. */
 #include "tests/kernels/accelerator.h"
-#include "tests/kernels/net.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 64, MAX_SEQS = 8, MAX_LEN = 20, MAX_NOTES = 64, MAX_VALUES = 8, KEY_BYTES = 241 };
-static const struct net_shape shape = {
-    .n_heads = 1, .head_dim = 32, .intermediate = 64, .n_layers = 2, .n_labels = 2};
-static const struct pass_limits limits = {MAX_ROWS, MAX_SEQS, MAX_LEN, 32, 64, 1, 2};
+enum { MAX_NOTES = 64, MAX_VALUES = 8, KEY_BYTES = 241 };
 
 struct store {
     char keys[MAX_NOTES][KEY_BYTES];
@@ -65,24 +61,16 @@ static struct life live(struct store *store, const struct token_batch *batch,
                         enum precision precision, bool deterministic) {
     const struct choice_notes notes = {store, get, set};
     const struct accelerator_options opt = {.notes = &notes, .deterministic = deterministic};
-    struct net_host host;
-    struct net_weights w;
-    struct net n;
-    struct pair p = accelerator_pair(precision, &opt, &limits);
-    float logits[MAX_SEQS * 2];
-    net_host_init(&host, &shape);
-    net_weights_make(&w, p.dev, &host);
-    net_init(&n, p.dev, &host, &w, MAX_ROWS, MAX_SEQS, MAX_LEN);
-    const struct net_pass pass = {.net = &n, .logits = logits};
+    struct small_net s;
+    float logits[SMALL_SEQS * SMALL_LABELS];
+    small_net_init(&s, precision, &opt);
+    const struct net_pass pass = {.net = &s.net, .logits = logits};
     const unsigned long before = products();
-    check_run(p.dev, batch, net_program, &pass);
+    check_run(s.pair.dev, batch, net_program, &pass);
     const unsigned long between = products();
-    check_run(p.dev, batch, net_program, &pass);
+    check_run(s.pair.dev, batch, net_program, &pass);
     const struct life l = {between - before, products() - between};
-    net_finish(&n);
-    net_weights_finish(&w, p.dev, shape.n_layers);
-    net_host_finish(&host);
-    check_pair_finish(&p);
+    small_net_finish(&s);
     return l;
 }
 

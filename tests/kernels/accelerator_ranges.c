@@ -1,15 +1,11 @@
 /* accelerator_ranges.c - what a profiler is told of passes: three of one small batch, the first
  * launched, the second captured and replayed, the third replayed. */
 #include "tests/kernels/accelerator.h"
-#include "tests/kernels/net.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ROWS = 16, MAX_SEQS = 2, MAX_LEN = 8, N_PASSES = 3 };
-static const struct net_shape shape = {
-    .n_heads = 1, .head_dim = 32, .intermediate = 64, .n_layers = 2, .n_labels = 2};
-static const struct pass_limits limits = {MAX_ROWS, MAX_SEQS, MAX_LEN, 32, 64, 1, 2};
+enum { N_PASSES = 3, GRAPH_ROWS = 16 };
 
 #define BEGIN "{ batch of 5 rows, 1 sequences\n( copy in\n)\n"
 #define LAYERS "( no layer\n)\n( layer 0\n)\n( layer 1\n)\n( no layer\n( copy out\n)\n)\n"
@@ -17,7 +13,7 @@ static const struct pass_limits limits = {MAX_ROWS, MAX_SEQS, MAX_LEN, 32, 64, 1
 #define END "}\n"
 
 static void test_ranges(void **unused) {
-    const struct accelerator_options opt = {.graph_max_rows = MAX_ROWS};
+    const struct accelerator_options opt = {.graph_max_rows = GRAPH_ROWS};
     const int32_t ids[5] = {1, 2, 3, 4, 5}, types[5] = {0}, first[2] = {0, 5}, lens[1] = {5};
     const struct token_batch batch = {.token_ids = ids,
                                       .token_type_ids = types,
@@ -26,22 +22,14 @@ static void test_ranges(void **unused) {
                                       .n_seqs = 1,
                                       .n_rows = 5,
                                       .max_seq_len = 5};
-    struct net_host host;
-    struct net_weights w;
-    struct net n;
-    struct pair p = accelerator_pair(PRECISION_BFLOAT16, &opt, &limits);
-    float logits[MAX_SEQS * 2];
-    net_host_init(&host, &shape);
-    net_weights_make(&w, p.dev, &host);
-    net_init(&n, p.dev, &host, &w, MAX_ROWS, MAX_SEQS, MAX_LEN);
-    const struct net_pass pass = {.net = &n, .logits = logits};
+    struct small_net s;
+    float logits[SMALL_LABELS];
+    small_net_init(&s, PRECISION_BFLOAT16, &opt);
+    const struct net_pass pass = {.net = &s.net, .logits = logits};
     for (int i = 0; i < N_PASSES; i++) {
-        check_run(p.dev, &batch, net_program, &pass);
+        check_run(s.pair.dev, &batch, net_program, &pass);
     }
-    net_finish(&n);
-    net_weights_finish(&w, p.dev, shape.n_layers);
-    net_host_finish(&host);
-    check_pair_finish(&p);
+    small_net_finish(&s);
 }
 static void test_profiler_was_told(void **unused) {
     void *profiler = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
