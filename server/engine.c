@@ -167,21 +167,28 @@ static enum status load_weights(struct engine *e, const struct config *cfg, stru
     return STATUS_OK;
 }
 
+enum status engine_policy(const struct engine *e, struct policy_config *out,
+                          const struct config *cfg, struct error *err) {
+    struct config settled = *cfg;
+    settled.batching.max_batch_tokens = config_batch_tokens(cfg, device_is_gpu(&e->choice));
+    return config_policy(out, &settled, e->info.max_input_tokens, err);
+}
+static void log_batch_size(const struct engine *e, const struct config *cfg) {
+    const bool on_gpu = device_is_gpu(&e->choice);
+    if (!cfg->batching.max_batch_tokens) {
+        log_event(LOG_INFO, "batch_size",
+                  LOG_INT("max_batch_tokens", config_batch_tokens(cfg, on_gpu)),
+                  LOG_STR("default_of", on_gpu ? "gpu" : "cpu"));
+    }
+}
 static enum status plan_devices(struct engine *e, struct device_plan *plan,
                                 struct batcher_config *batcher, const struct config *cfg,
                                 struct error *err) {
-    struct config settled = *cfg;
-    settled.batching.max_batch_tokens = config_batch_tokens(cfg, device_is_gpu(&e->choice));
-    e->info.on_gpu = device_is_gpu(&e->choice);
-    const enum status s = config_policy(&e->info.policy, &settled, e->info.max_input_tokens, err);
+    const enum status s = engine_policy(e, &e->info.policy, cfg, err);
     if (s) {
         return s;
     }
-    if (!cfg->batching.max_batch_tokens) {
-        log_event(LOG_INFO, "batch_size",
-                  LOG_INT("max_batch_tokens", settled.batching.max_batch_tokens),
-                  LOG_STR("default_of", e->info.on_gpu ? "gpu" : "cpu"));
-    }
+    log_batch_size(e, cfg);
     *batcher = (struct batcher_config){
         .queues = {.policy = e->info.policy,
                    .max_seq_len = e->info.max_input_tokens,

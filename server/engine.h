@@ -35,10 +35,13 @@ struct engine_info {
     bool takes_pairs; // false: a second text would need a token type that the model has not
     int n_workers, n_threads;
     struct policy_config policy; // in force
-    bool on_gpu;
     double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;
 };
 const struct engine_info *engine_get_info(const struct engine *e);
+/* What `cfg` asks of this engine: where it leaves out how large batches are, its device says.
+ * Errors: those of config_policy(). */
+MUST_CHECK enum status engine_policy(const struct engine *e, struct policy_config *out,
+                                     const struct config *cfg, struct error *err);
 /* Puts a policy into force, with no more rows a batch than the devices take: `policy` is changed
  * accordingly. Any thread. Errors: those of batcher_configure(). */
 MUST_CHECK enum status engine_configure(struct engine *e, struct policy_config *policy,

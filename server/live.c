@@ -57,10 +57,7 @@ static void set_weights(struct policy_config *p, struct keys *keys) {
 static enum status configure(const struct live *l, struct engine *engine, const struct config *next,
                              struct keys *keys, struct error *err) {
     struct policy_config policy;
-    struct config settled = *next;
-    settled.batching.max_batch_tokens = config_batch_tokens(next, engine_get_info(engine)->on_gpu);
-    enum status s =
-        config_policy(&policy, &settled, engine_get_info(engine)->max_input_tokens, err);
+    enum status s = engine_policy(engine, &policy, next, err);
     if (s) {
         return s;
     }

@@ -99,6 +99,23 @@ def test_a_worker_for_each_device(plugin, device, workers):
         server.stop()
 
 
+def test_batches_are_larger_where_nothing_is_said(plugin, tmp_path):
+    plugin()
+    path = tmp_path / "c.jsonc"
+    path.write_text('{"batching": {"max_wait_ms": 0}}')
+    server = start("--device", "cuda", "--config", path)
+    try:
+        said = event(server, "batch_size")
+        assert (said["max_batch_tokens"], said["default_of"]) == (8192, "gpu")
+        assert info(server)["max_batch_tokens"] == 8192
+        path.write_text('{"batching": {"max_wait_ms": 1}}')
+        server.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: event(server, "reload"))
+        assert info(server)["max_batch_tokens"] == 8192
+    finally:
+        server.stop()
+
+
 def test_too_little_memory_halves_the_batches_once(plugin):
     plugin("rows=600")
     server = start("--device", "cuda", "--max-batch-tokens", "256", "--reload-max-batch-tokens", "1000")

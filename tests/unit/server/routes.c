@@ -24,6 +24,10 @@ const struct model_config *engine_model(const struct engine *e) {
 const struct engine_info *engine_get_info(const struct engine *e) {
     return &e->info;
 }
+enum status engine_policy(const struct engine *e, struct policy_config *out, const struct config *c,
+                          struct error *err) {
+    return config_policy(out, c, e->info.max_input_tokens, err);
+}
 enum status engine_configure(struct engine *e, struct policy_config *policy, struct error *err) {
     return batcher_configure(engine_batcher(e), policy, err);
 }
