@@ -44,8 +44,8 @@ bool batcher_interrupts(struct batcher *b);
 /* At a layer border: true when something urgent should run first; it is then in `out`. */
 bool batcher_interrupt(struct batcher *b, int worker, int layers_left, int n_layers,
                        struct batch *out);
-/* What the worker's last batch took, from forward to logits; ns < 0: it failed. Corrects the cost
- * model. Before batch_complete(). */
+/* What the worker's last batch took, from forward to logits, without what ran at its borders;
+ * ns < 0: it failed. Corrects the cost model. Before batch_complete(). */
 void batcher_ran(struct batcher *b, int worker, const struct batch *batch, int64_t ns);
 /* Another policy, without losing a job. STATUS_INVALID: refused, with the fix in the text, and the
  * old one stays (a batch larger than what was reserved at start is such a fault). */

@@ -112,7 +112,8 @@ struct outer_batch {
  * short jobs that the policy would rather have had in before the batch ends, by their rank. All
  * interruptions of a batch take at most two thirds of its own time, and each is worth it: what its
  * jobs gain together is more than twice what those of the batch lose, and two launches for each of
- * those that wait. Batches of more than two jobs are left alone. */
+ * those that wait; of more launches, the more wait, where the batch has more than two jobs. Batches
+ * of more than four jobs are left alone. */
 struct decision policy_interrupt(const struct policy_config *cfg, const struct policy_view *view,
                                  const struct outer_batch *outer, int64_t now_ns,
                                  struct job **chosen, int max_chosen);

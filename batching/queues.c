@@ -270,9 +270,8 @@ void queues_ran(struct queues *q, int worker, struct cost_shape shape, int64_t n
     if (ns < 0) {
         return;
     }
-    const int64_t own_ns = ns > r->inside_ns ? ns - r->inside_ns : 0;
-    const struct cost_sample sample = {.shape = shape, .ns = own_ns};
-    q->took_ns = q->took_ns * FADING + (double)own_ns;
+    const struct cost_sample sample = {.shape = shape, .ns = ns};
+    q->took_ns = q->took_ns * FADING + (double)ns;
     q->predicted_ns = q->predicted_ns * FADING + q->cost.coef[0] + (double)r->jobs_cost_ns;
     cost_update(&q->cost, &sample);
 }

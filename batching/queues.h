@@ -53,9 +53,8 @@ struct decision queues_choose(struct queues *q, int worker, int n_idle_workers, 
  * DECIDE_IDLE. Only where policy_config.interrupt says so; never inside an interruption. */
 struct decision queues_interrupt(struct queues *q, int worker, int left, int n_layers,
                                  int64_t now_ns, struct job **chosen, int max_chosen);
-/* The batch last chosen for `worker` is over (an interruption before the batch that it interrupted,
- * and its time, from its choice to `now`, is taken off the outer one's `ns`); `ns` < 0: not
- * measured (it failed). */
+/* The batch last chosen for `worker` is over, an interruption before the batch that it interrupted.
+ * ns: what its own pass took, without what ran at its borders; < 0: not measured (it failed). */
 void queues_ran(struct queues *q, int worker, struct cost_shape shape, int64_t ns, int64_t now_ns);
 
 int queues_n_jobs(const struct queues *q); // that wait

@@ -37,8 +37,7 @@ struct pass {
     struct job **jobs; // [max_chosen], owned
     int n_jobs;
     struct cost_shape shape;
-    int64_t took_ns;  // as drawn, of itself
-    int64_t begun_ns; // by the clock; interruptions count
+    int64_t took_ns; // as drawn, of itself
 };
 struct worker {
     bool busy;
@@ -133,7 +132,6 @@ static double true_cost(const struct sim *s, struct cost_shape shape) {
 static void begin_pass(struct sim *s, struct pass *p, int n_jobs) {
     const double noise = s->cfg->noise > 0 ? s->cfg->noise * random_normal(&s->passes) : 0;
     p->n_jobs = n_jobs;
-    p->begun_ns = s->now_ns;
     p->shape = shape_of(s, p->jobs, n_jobs);
     p->took_ns = llround(true_cost(s, p->shape) * exp(noise));
     for (int i = 0; i < n_jobs; i++) {
@@ -170,7 +168,7 @@ static int64_t share_of(const struct sim *s, const struct pass *p, const struct 
 }
 
 static void end_pass(struct sim *s, int worker, struct pass *p) {
-    queues_ran(s->queues, worker, p->shape, s->now_ns - p->begun_ns, s->now_ns);
+    queues_ran(s->queues, worker, p->shape, p->took_ns, s->now_ns);
     s->out->busy_ns += p->took_ns;
     if (p->took_ns > s->out->longest_batch_ns) {
         s->out->longest_batch_ns = p->took_ns;

@@ -32,7 +32,7 @@ struct worker {
     pthread_t thread;
     struct seat outer, urgent;
     struct op_profile profile; // of one pass
-    int64_t inside_ns;         // what urgent batches took of the outer one's time
+    int64_t inside_ns;         // what borders, and batches there, took of the outer one's time
     int n_failed_in_row;
     bool was_lost;
     struct device retired; // the lost one: it may hang, and nobody waits for it before the end
@@ -183,24 +183,28 @@ static void finish_batch(struct worker *w, struct seat *seat, enum status s, int
     note_loss(w);
 }
 
+static void run_inner(struct worker *w) {
+    struct seat *seat = &w->urgent;
+    struct batch *b = &seat->batch;
+    struct op_times times = {.ns = {0}};
+    struct error err = {.text = ""};
+    const int64_t infer_ns = time_now_ns();
+    const enum status s = encoder_forward(seat->encoder, seat->logits, &b->tokens, &times, &err);
+    const int64_t done_ns = time_now_ns();
+    memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
+    b->ride.launches = times.launches;
+    note_health(w, b, s, &err);
+    finish_batch(w, seat, s, infer_ns, done_ns, done_ns - infer_ns);
+}
 /* At a layer border of the outer batch: whatever is urgent runs first. */
 static void run_urgent(void *arg, int layers_left, int n_layers) {
     struct worker *w = arg;
-    struct seat *seat = &w->urgent;
-    struct batch *b = &seat->batch;
-    while (batcher_interrupt(w->parts.batcher, w->parts.index, layers_left, n_layers, b)) {
-        struct op_times times = {.ns = {0}};
-        struct error err = {.text = ""};
-        const int64_t infer_ns = time_now_ns();
-        const enum status s =
-            encoder_forward(seat->encoder, seat->logits, &b->tokens, &times, &err);
-        const int64_t done_ns = time_now_ns();
-        memcpy(b->ride.op_ns, times.ns, sizeof(times.ns));
-        b->ride.launches = times.launches;
-        note_health(w, b, s, &err);
-        finish_batch(w, seat, s, infer_ns, done_ns, done_ns - infer_ns);
-        w->inside_ns += time_now_ns() - infer_ns;
+    const int64_t border_ns = time_now_ns();
+    while (batcher_interrupt(w->parts.batcher, w->parts.index, layers_left, n_layers,
+                             &w->urgent.batch)) {
+        run_inner(w);
     }
+    w->inside_ns += time_now_ns() - border_ns;
 }
 
 static enum status forward(struct worker *w, struct op_times *times, struct error *err) {

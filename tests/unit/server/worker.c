@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/log.h"
+#include "base/timing.h"
 
 enum { N_WORKERS = 2, N_JOBS = 120, MAX_LEN = 64, MAX_LABELS = 8 };
 static const char model_dir[] = MODELS "/base";
@@ -317,7 +318,9 @@ static void one_bad_row_is_one_failed_job(void **state) {
     model_close(&m);
 }
 
-/* A device on which a short text comes in as soon as a long one's pass has begun. */
+/* A device on which a short text comes in as soon as a long one's pass has begun; what runs at a
+ * border takes INNER_MS. */
+enum { INNER_MS = 300 };
 static struct rig *rig_under_load;
 static struct text *short_text;
 static void submit_and_add(struct backend *be, int slot, program_fn *program, const void *arg) {
@@ -325,8 +328,18 @@ static void submit_and_add(struct backend *be, int slot, program_fn *program, co
         struct text *t = short_text;
         short_text = NULL;
         submit(rig_under_load->batcher, t, 1);
+    } else if (slot == 1) {
+        nanosleep(&(struct timespec){.tv_nsec = INNER_MS * NS_PER_MS}, NULL);
     }
     reference_fn->batch_submit(be, slot, program, arg);
+}
+/* The cost model was told of both passes, of the long one its own time. */
+static void check_learnt(const struct rig *r) {
+    struct batcher_stats stats;
+    batcher_get_stats(r->batcher, &stats);
+    assert_int_equal(stats.cost.n_updates, 2);
+    const double told_ms = stats.cost.ratios[1] * (0.1 + MAX_LEN); // by the model as it was set
+    assert_true(told_ms > 0 && told_ms < INNER_MS);
 }
 static void check_interrupted(bool interrupt) {
     struct text texts[2];
@@ -355,6 +368,7 @@ static void check_interrupted(bool interrupt) {
     assert_int_equal(inner->infer_ns < outer->done_ns, interrupt);
     assert_int_equal(r.metrics->batches[RELEASE_URGENT], interrupt);
     assert_int_equal(r.metrics->jobs_done, 2);
+    check_learnt(&r);
     rig_close(&r);
     model_close(&m);
 }
