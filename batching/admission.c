@@ -16,15 +16,11 @@ static const double MOST_FACTOR = 4; // further off than that, the model is stil
 static const double LONGEST_NS = INT64_C(1) << 60; // so that sums with it stay numbers
 
 bool queues_idle(const struct queues *q) {
-    if (q->n_jobs > 0) {
-        return false;
-    }
+    int n_busy = 0;
     for (int i = 0; i < q->cfg.n_workers; i++) {
-        if (!q->running[i][RUN_OUTER].active) {
-            return true;
-        }
+        n_busy += q->running[i][RUN_OUTER].active;
     }
-    return false;
+    return q->n_jobs == 0 && n_busy < q->n_workers_left;
 }
 
 /* One device at a time, as if all its work were done before anything else begins. */
@@ -65,7 +61,7 @@ int64_t queues_work_ns(const struct queues *q, double jobs_ns, int64_t now_ns) {
         n_batches += full_ns > launch_ns ? jobs_ns / full_ns : 0;
     }
     double work_ns = jobs_ns + n_batches * launch_ns;
-    work_ns = (work_ns * work_factor(q) + running_ns(q, now_ns)) / q->cfg.n_workers;
+    work_ns = (work_ns * work_factor(q) + running_ns(q, now_ns)) / q->n_workers_left;
     return (int64_t)(work_ns < LONGEST_NS ? work_ns : LONGEST_NS);
 }
 
@@ -124,7 +120,7 @@ static struct request_plan plan_of(const struct queues *q, struct job *const *jo
             plan.too_long = true;
             return plan;
         }
-        queues_plan(q, &job, behind_ns / q->cfg.n_workers, now_ns);
+        queues_plan(q, &job, behind_ns / q->n_workers_left, now_ns);
         behind_ns += job.cost_ns;
         plan.last_rank = job.rank > plan.last_rank ? job.rank : plan.last_rank;
         if (job.deadline_ns > 0 && job.deadline_ns < plan.deadline_ns) {

@@ -327,6 +327,12 @@ enum status batcher_configure(struct batcher *b, const struct policy_config *pol
     return s;
 }
 
+void batcher_worker_left(struct batcher *b) {
+    pthread_mutex_lock(&b->lock);
+    queues_worker_left(b->queues);
+    pthread_mutex_unlock(&b->lock);
+}
+
 void batcher_get_policy(struct batcher *b, struct policy_config *out) {
     pthread_mutex_lock(&b->lock);
     *out = b->policy;

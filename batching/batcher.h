@@ -47,6 +47,9 @@ bool batcher_interrupt(struct batcher *b, int worker, int layers_left, int n_lay
 /* What the worker's last batch took, from forward to logits, without what ran at its borders;
  * ns < 0: it failed. Corrects the cost model. Before batch_complete(). */
 void batcher_ran(struct batcher *b, int worker, const struct batch *batch, int64_t ns);
+/* A worker other than the last is not coming back for a batch. Any thread, after its latest
+ * batch_complete(). */
+void batcher_worker_left(struct batcher *b);
 /* Another policy, without losing a job. STATUS_INVALID: refused, with the fix in the text, and the
  * old one stays (a batch larger than what was reserved at start is such a fault). */
 MUST_CHECK enum status batcher_configure(struct batcher *b, const struct policy_config *policy,

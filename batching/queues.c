@@ -48,6 +48,7 @@ enum status queues_create(struct queues **out, const struct queues_config *cfg, 
     struct queues *q = xcalloc(1, sizeof(*q));
     q->cfg = *cfg;
     q->running = xcalloc((size_t)cfg->n_workers, sizeof(*q->running));
+    q->n_workers_left = cfg->n_workers;
     due_heap_init(&q->due, cfg->max_queued_jobs);
     start_keys(q, &cfg->policy, 0);
     *out = q;
@@ -156,7 +157,7 @@ void queues_push(struct queues *q, struct job *job, int64_t now_ns) {
 void queues_push_request(struct queues *q, struct job *const *jobs, int n, int64_t now_ns) {
     int64_t behind_ns = 0;
     for (int i = 0; i < n; i++) {
-        push(q, jobs[i], behind_ns / q->cfg.n_workers, now_ns);
+        push(q, jobs[i], behind_ns / q->n_workers_left, now_ns);
         behind_ns += jobs[i]->cost_ns;
     }
 }
@@ -274,6 +275,11 @@ void queues_ran(struct queues *q, int worker, struct cost_shape shape, int64_t n
     q->took_ns = q->took_ns * FADING + (double)ns;
     q->predicted_ns = q->predicted_ns * FADING + q->cost.coef[0] + (double)r->jobs_cost_ns;
     cost_update(&q->cost, &sample);
+}
+
+void queues_worker_left(struct queues *q) {
+    assert(q->n_workers_left > 1);
+    q->n_workers_left--;
 }
 
 int queues_n_jobs(const struct queues *q) {

@@ -13,7 +13,7 @@ struct queues_config {
     int max_seq_len;           // tokens of the longest job
     int max_queued_jobs;       // waiting, not running
     int64_t max_queued_tokens; // once so many wait, no more come in; the last to come may pass it
-    int n_workers;             // devices that will take batches
+    int n_workers;             // devices that will take batches, as long as none leaves
 };
 MUST_CHECK enum status queues_create(struct queues **out, const struct queues_config *cfg,
                                      struct error *err);
@@ -56,6 +56,10 @@ struct decision queues_interrupt(struct queues *q, int worker, int left, int n_l
 /* The batch last chosen for `worker` is over, an interruption before the batch that it interrupted.
  * ns: what its own pass took, without what ran at its borders; < 0: not measured (it failed). */
 void queues_ran(struct queues *q, int worker, struct cost_shape shape, int64_t ns, int64_t now_ns);
+
+/* A worker that has no batch will never ask for one again: predictions count on the others alone.
+ * The last one stays. */
+void queues_worker_left(struct queues *q);
 
 int queues_n_jobs(const struct queues *q); // that wait
 struct queues_stats {

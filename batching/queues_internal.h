@@ -22,6 +22,7 @@ struct queues {
     struct due_heap due;
     struct running (*running)[N_RUNS]; // [n_workers]
     int n_jobs;
+    int n_workers_left;
     int64_t n_tokens, cost_ns; // of all that waits
     int n_following;           // of those that wait: jobs ranked after another of their request
     int64_t following_ns;      // the rank up to which such jobs have been served

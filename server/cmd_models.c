@@ -45,7 +45,7 @@ struct check {
     int n, n_room;
     int *labels;      // [n_room]
     float *logits[2]; // [n_room, n_labels], of the precision and of fp32
-    char detail[128], dtype[16];
+    char detail[224], dtype[16];
 };
 
 static enum status read_number(double *out, const struct check *c, int opt, double standard,
@@ -239,12 +239,13 @@ static enum status run_precision(struct check *c, enum precision precision, int 
     if (s) {
         return s;
     }
-    const struct engine_info *info = engine_get_info(c->engine);
+    struct engine_device device;
+    engine_get_device(c->engine, &device);
     if (run == 0) {
-        snprintf(c->detail, sizeof(c->detail), "%s, %s", info->backend, info->backend_detail);
-        snprintf(c->dtype, sizeof(c->dtype), "%s", info->dtype);
+        snprintf(c->detail, sizeof(c->detail), "%s, %s", device.backend, device.detail);
+        snprintf(c->dtype, sizeof(c->dtype), "%s", device.dtype);
     }
-    if (precision != PRECISION_FLOAT32 && !strcmp(info->dtype, "float32")) {
+    if (precision != PRECISION_FLOAT32 && !strcmp(device.dtype, "float32")) {
         s = error_set(err, STATUS_INVALID,
                       "compute.precision %s means float32 on this machine (%s): there is nothing "
                       "to compare",

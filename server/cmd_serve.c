@@ -55,10 +55,12 @@ static enum status open_keys(struct server *s, struct error *err) {
 }
 static void log_ready(const struct server *s, double total_ms) {
     const struct engine_info *info = engine_get_info(s->engine);
+    struct engine_device device;
+    engine_get_device(s->engine, &device);
     log_event(LOG_INFO, "ready", LOG_STR("host", s->cfg->server.host), LOG_INT("port", s->port),
-              LOG_STR("model", info->model_name), LOG_STR("backend", info->backend),
-              LOG_STR("detail", info->backend_detail), LOG_STR("dtype", info->dtype),
-              LOG_INT("workers", info->n_workers), LOG_INT("threads", info->n_threads),
+              LOG_STR("model", info->model_name), LOG_STR("backend", device.backend),
+              LOG_STR("detail", device.detail), LOG_STR("dtype", device.dtype),
+              LOG_INT("workers", device.n_workers), LOG_INT("threads", device.n_threads),
               LOG_STR("mode", batch_mode_names[info->policy.mode]),
               LOG_INT("max_input_tokens", info->max_input_tokens), LOG_NUM("ms", total_ms));
 }

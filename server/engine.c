@@ -33,16 +33,17 @@ struct engine {
     struct tuning *tuning;
     struct algorithms *algorithms; // a GPU's, of the tuning cache
     struct batcher *batcher;
-    struct device *devices;  // [info.n_workers], zeroed once a worker has them
-    struct worker **workers; // [info.n_workers], NULL from the first that did not start
+    int n_workers;           // at start
+    struct device *devices;  // [n_workers], zeroed once a worker has them
+    struct worker **workers; // [n_workers], NULL from the first that did not start
     struct engine_info info;
     struct metrics *metrics;
     struct fallback *fallback; // NULL: there is none
     pthread_mutex_t configuring;
     int rows_cap; // of every batch, where the device is not for more; 0: none; under `configuring`
+    struct engine_device device; // under `configuring`
     bool measure;
     char model_name[128];
-    char backend_detail[128];
 };
 
 static double ms_since(int64_t start_ns) {
@@ -218,7 +219,7 @@ static enum status open_devices(struct engine *e, const struct device_plan *plan
         return s;
     }
     const int n = split.n_workers;
-    e->info.n_workers = n, e->info.n_threads = split.n_threads;
+    e->n_workers = e->device.n_workers = n;
     e->devices = xcalloc((size_t)n, sizeof(*e->devices));
     e->workers = xcalloc((size_t)n, sizeof(*e->workers));
     for (int i = 0; i < n && !s; i++) {
@@ -254,18 +255,38 @@ enum status engine_configure(struct engine *e, struct policy_config *policy, str
     pthread_mutex_unlock(&e->configuring);
     return s;
 }
-/* A worker's, whose device is lost. Once the CPU has taken over, batches are as it likes them. */
+/* Under `configuring`, or before there are jobs. */
+static void note_device(struct engine *e, const struct backend *be) {
+    snprintf(e->device.detail, sizeof(e->device.detail), "%s", be->detail);
+    e->device.backend = be->name; // a literal
+    e->device.dtype = dtype_name(be->dtype);
+    e->device.n_threads = be->n_lanes;
+}
+/* Once the CPU has taken over, batches are as it likes them. Under `configuring`. */
+static enum status move_to(struct engine *e, const struct device *d, struct error *err) {
+    struct policy_config policy;
+    e->rows_cap = e->rows_cap && e->rows_cap < FALLBACK_ROWS ? e->rows_cap : FALLBACK_ROWS;
+    batcher_get_policy(e->batcher, &policy);
+    const enum status s = configure(e, &policy, err);
+    if (!s) {
+        note_device(e, d->be);
+    }
+    return s;
+}
+/* A worker's, whose device is lost. */
 static enum status replace_device(void *arg, struct device *out, struct error *err) {
     struct engine *e = arg;
-    struct policy_config policy;
     enum status s = fallback_take(e->fallback, out, err);
-    if (s || !out->be) {
+    if (s) {
         return s;
     }
     pthread_mutex_lock(&e->configuring);
-    e->rows_cap = e->rows_cap && e->rows_cap < FALLBACK_ROWS ? e->rows_cap : FALLBACK_ROWS;
-    batcher_get_policy(e->batcher, &policy);
-    s = configure(e, &policy, err);
+    if (out->be) {
+        s = move_to(e, out, err);
+    } else {
+        e->device.n_workers--;
+        batcher_worker_left(e->batcher);
+    }
     pthread_mutex_unlock(&e->configuring);
     if (s) {
         device_close(out);
@@ -275,7 +296,7 @@ static enum status replace_device(void *arg, struct device *out, struct error *e
 static enum status start_workers(struct engine *e, const struct config *cfg,
                                  struct metrics *metrics, struct error *err) {
     enum status s = STATUS_OK;
-    for (int i = 0; i < e->info.n_workers && !s; i++) {
+    for (int i = 0; i < e->n_workers && !s; i++) {
         struct device *d = &e->devices[i];
         const struct worker_parts parts = {.batcher = e->batcher,
                                            .be = d->be,
@@ -288,9 +309,7 @@ static enum status start_workers(struct engine *e, const struct config *cfg,
                                            .on_device_loss = cfg->compute.on_device_loss,
                                            .replace = replace_device,
                                            .replace_arg = e};
-        snprintf(e->backend_detail, sizeof(e->backend_detail), "%s", d->be->detail);
-        e->info.backend = d->be->name, e->info.backend_detail = e->backend_detail; // a literal
-        e->info.dtype = dtype_name(d->be->dtype);
+        note_device(e, d->be);
         s = worker_start(&e->workers[i], &parts, err);
         if (!s) {
             *d = (struct device){.be = NULL}; // the worker's now
@@ -299,7 +318,7 @@ static enum status start_workers(struct engine *e, const struct config *cfg,
     return s;
 }
 static void close_devices(struct engine *e) { // those that no worker has taken over
-    for (int i = 0; e->devices && i < e->info.n_workers; i++) {
+    for (int i = 0; e->devices && i < e->n_workers; i++) {
         device_close(&e->devices[i]);
     }
     free(e->devices), free(e->workers);
@@ -347,9 +366,9 @@ static enum status open_workers(struct engine *e, const struct config *cfg, stru
     tuning_save(e->tuning);
     algorithms_log(e->algorithms);
     metrics_give_back_memory();
-    batcher.queues.n_workers = e->info.n_workers;
+    batcher.queues.n_workers = e->n_workers;
     if (!s && cfg->compute.on_device_loss == DEVICE_LOSS_CPU) {
-        e->fallback = fallback_create(&plan, e->info.n_workers);
+        e->fallback = fallback_create(&plan, e->n_workers);
     }
     s = s ? s : batcher_create(&e->batcher, &batcher, err);
     return s ? s : start_workers(e, cfg, metrics, err);
@@ -409,7 +428,7 @@ void engine_close(struct engine *e) {
     if (e->batcher) {
         batcher_close(e->batcher);
     }
-    for (int i = 0; e->workers && i < e->info.n_workers; i++) {
+    for (int i = 0; e->workers && i < e->n_workers; i++) {
         worker_join(e->workers[i]);
     }
     close_devices(e);
@@ -445,8 +464,13 @@ const struct device_choice *engine_devices(const struct engine *e) {
 const struct engine_info *engine_get_info(const struct engine *e) {
     return &e->info;
 }
+void engine_get_device(struct engine *e, struct engine_device *out) {
+    pthread_mutex_lock(&e->configuring);
+    *out = e->device;
+    pthread_mutex_unlock(&e->configuring);
+}
 bool engine_is_healthy(const struct engine *e) {
-    for (int i = 0; i < e->info.n_workers; i++) {
+    for (int i = 0; i < e->n_workers; i++) {
         if (!worker_is_healthy(e->workers[i])) {
             return false;
         }

@@ -28,16 +28,21 @@ const struct tokenizer *engine_tokenizer(const struct engine *e);
 const struct model_config *engine_model(const struct engine *e);
 const struct device_choice *engine_devices(const struct engine *e); // those of the start
 struct engine_info {
-    const char *backend, *backend_detail, *dtype; // "cpu", "avx2, 2 lanes", "float32"
-    const char *model_name;                       // served name
-    const char *cost_from; // "sweep", "cache", "nothing": its cost model at start
+    const char *model_name; // served name
+    const char *cost_from;  // "sweep", "cache", "nothing": its cost model at start
     int max_input_tokens;
     bool takes_pairs; // false: a second text would need a token type that the model has not
-    int n_workers, n_threads;
-    struct policy_config policy; // in force
+    struct policy_config policy; // in force at start
     double map_ms, check_ms, convert_ms, tune_ms, warm_up_ms;
 };
 const struct engine_info *engine_get_info(const struct engine *e);
+/* What computes now: changes when a worker loses its device (compute.on_device_loss: cpu). */
+struct engine_device {
+    const char *backend, *dtype; // "cpu", "float32"; literals
+    char detail[192];            // "avx2, 2 lanes"
+    int n_workers, n_threads;    // those that are left; threads of each
+};
+void engine_get_device(struct engine *e, struct engine_device *out);
 /* What `cfg` asks of this engine: where it leaves out how large batches are, its device says.
  * Errors: those of config_policy(). */
 MUST_CHECK enum status engine_policy(const struct engine *e, struct policy_config *out,

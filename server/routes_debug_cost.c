@@ -37,16 +37,18 @@ static void write_predictions(struct json_writer *w, const struct cost_model *m,
 void cost_start(struct server_context *ctx, struct request *r) {
     struct engine *engine = atomic_load(&ctx->engine);
     const struct engine_info *info = engine_get_info(engine);
+    struct engine_device device;
     struct policy_config policy;
     struct batcher_stats stats;
     struct json_writer w;
+    engine_get_device(engine, &device);
     batcher_get_policy(engine_batcher(engine), &policy);
     batcher_get_stats(engine_batcher(engine), &stats);
     json_writer_init(&w, &r->arena);
     json_write_raw(&w, "{");
-    json_field_text(&w, "backend", info->backend);
-    json_field_text(&w, "backend_detail", info->backend_detail);
-    json_field_text(&w, "precision", info->dtype);
+    json_field_text(&w, "backend", device.backend);
+    json_field_text(&w, "backend_detail", device.detail);
+    json_field_text(&w, "precision", device.dtype);
     json_field_text(&w, "mode", batch_mode_names[policy.mode]);
     json_field_text(&w, "started_from", info->cost_from);
     write_coefficients(&w, &stats.cost);

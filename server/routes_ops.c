@@ -71,15 +71,16 @@ static void write_buckets(struct json_writer *w, const struct policy_config *p) 
 
 /* What only Berth has, in an object of its own, so that TEI's names stay TEI's. */
 static void write_own(struct json_writer *w, const struct engine_info *info,
-                      const struct policy_config *policy, const struct model_config *m) {
+                      const struct engine_device *device, const struct policy_config *policy,
+                      const struct model_config *m) {
     json_field_raw(w, "berth", "{");
     json_field_text(w, "architecture", m->architecture);
-    json_field_text(w, "backend", info->backend);
-    json_field_text(w, "backend_detail", info->backend_detail);
+    json_field_text(w, "backend", device->backend);
+    json_field_text(w, "backend_detail", device->detail);
     json_field_text(w, "batching_mode", batch_mode_names[policy->mode]);
     write_buckets(w, policy);
-    json_field_int(w, "workers", info->n_workers);
-    json_field_int(w, "threads", info->n_threads);
+    json_field_int(w, "workers", device->n_workers);
+    json_field_int(w, "threads", device->n_threads);
     json_field_raw(w, "cold_start_ms", "{");
     json_field_number(w, "map", info->map_ms);
     json_field_number(w, "check", info->check_ms);
@@ -90,8 +91,8 @@ static void write_own(struct json_writer *w, const struct engine_info *info,
 }
 
 static void write_info(struct json_writer *w, const struct config *cfg,
-                       const struct engine_info *info, const struct policy_config *policy,
-                       const struct model_config *m) {
+                       const struct engine_info *info, const struct engine_device *device,
+                       const struct policy_config *policy, const struct model_config *m) {
     int max_tokens = 0, max_requests = 0;
     for (int i = 0; i < policy->n_buckets; i++) {
         const struct bucket_limits *b = &policy->buckets[i];
@@ -101,7 +102,7 @@ static void write_info(struct json_writer *w, const struct config *cfg,
     json_write_raw(w, "{");
     json_field_text(w, "model_id", m->name_or_path[0] ? m->name_or_path : info->model_name);
     json_field_raw(w, "model_sha", "null");
-    json_field_text(w, "model_dtype", info->dtype);
+    json_field_text(w, "model_dtype", device->dtype);
     json_field_text(w, "served_model_name", info->model_name);
     write_model_type(w, m);
     json_field_int(w, "max_concurrent_requests", cfg->server.max_concurrent_requests);
@@ -114,7 +115,7 @@ static void write_info(struct json_writer *w, const struct config *cfg,
     json_field_text(w, "version", BERTH_VERSION);
     json_field_raw(w, "sha", "null");
     json_field_raw(w, "docker_label", "null");
-    write_own(w, info, policy, m);
+    write_own(w, info, device, policy, m);
     json_write_raw(w, "}");
 }
 
@@ -129,10 +130,12 @@ void reply_buffer(struct request *r, const struct json_writer *w) {
 void info_start(struct server_context *ctx, struct request *r) {
     struct engine *engine = atomic_load(&ctx->engine);
     struct policy_config policy;
+    struct engine_device device;
     struct json_writer w;
     batcher_get_policy(engine_batcher(engine), &policy);
+    engine_get_device(engine, &device);
     json_writer_init(&w, &r->arena);
-    write_info(&w, ctx->cfg, engine_get_info(engine), &policy, engine_model(engine));
+    write_info(&w, ctx->cfg, engine_get_info(engine), &device, &policy, engine_model(engine));
     reply_buffer(r, &w);
 }
 
@@ -140,13 +143,14 @@ void metrics_start(struct server_context *ctx, struct request *r) {
     struct engine *engine = atomic_load(&ctx->engine);
     struct metrics_view view = {.keys = ctx->keys};
     struct policy_config policy;
+    struct engine_device device;
     if (engine) {
-        const struct engine_info *info = engine_get_info(engine);
+        engine_get_device(engine, &device);
         batcher_get_policy(engine_batcher(engine), &policy);
         view.policy = &policy;
-        view.model_name = info->model_name;
-        view.backend = info->backend;
-        view.dtype = info->dtype;
+        view.model_name = engine_get_info(engine)->model_name;
+        view.backend = device.backend;
+        view.dtype = device.dtype;
         view.gpus = ctx->gpus;
         batcher_get_stats(engine_batcher(engine), &view.batcher);
     }

@@ -85,13 +85,15 @@ static enum status measure(struct tune_task *t, struct error *err) {
     const enum status s = engine_open(&engine, t->cfg, metrics, err);
     if (!s) {
         const struct engine_info *info = engine_get_info(engine);
+        struct engine_device device;
+        engine_get_device(engine, &device);
         batcher_get_stats(engine_batcher(engine), &stats);
         memcpy(t->sim.coef, stats.cost.coef, sizeof(t->sim.coef));
         t->max_input_tokens = info->max_input_tokens;
-        t->sim.queues.n_workers = info->n_workers;
+        t->sim.queues.n_workers = device.n_workers;
         t->sim.n_layers = engine_model(engine)->n_layers;
         snprintf(t->cost_text, sizeof(t->cost_text), "measured: %s, %s, %s", info->model_name,
-                 info->backend_detail, info->dtype);
+                 device.detail, device.dtype);
     }
     engine_close(engine);
     free(metrics);

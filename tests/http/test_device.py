@@ -234,6 +234,18 @@ def metric(server, name):
     return server.value(server.ask(get("/metrics")).body.decode(), name)
 
 
+def what_computes(server):
+    """Backend, precision and workers, as all that tell of them say."""
+    told = info(server)
+    backend, dtype = told["berth"]["backend"], told["model_dtype"]
+    labels = f'berth_backend_info{{backend="{backend}",dtype="{dtype}"}} 1'
+    assert labels in server.ask(get("/metrics")).body.decode()
+    cost = server.ask(get("/debug/cost")).json()
+    assert (cost["backend"], cost["precision"]) == (backend, dtype)
+    assert cost["backend_detail"] == told["berth"]["backend_detail"]
+    return backend, dtype, told["berth"]["workers"]
+
+
 def ends_at_fault(server):
     server.terminate()
     return server.process.wait(30) != 0
@@ -244,6 +256,7 @@ def test_the_cpu_takes_over_from_a_lost_device(plugin):
     server = start("--device", "cuda", "--on-device-loss", "cpu", "--max-batch-tokens", "1000")
     try:
         before = predict(server).json()
+        assert what_computes(server)[0] == "cuda"
         arm()
         answer = predict(server)
         assert answer.status == 503 and int(answer.header("Retry-After")) >= 1
@@ -257,6 +270,7 @@ def test_the_cpu_takes_over_from_a_lost_device(plugin):
         assert told["used"] == "cpu" and told["dtype"] == "float32"
         assert (metric(server, "berth_device_lost"), metric(server, "berth_device_fallbacks_total")) == (1, 1)
         assert info(server)["max_batch_tokens"] == 256
+        assert what_computes(server) == ("cpu", "float32", 1)
     finally:
         assert ends_at_fault(server)
 
@@ -318,6 +332,7 @@ def test_another_device_goes_on_alone(plugin):
     arm = plugin("devices=2,lost=1,spared=1")
     server = start("--device", "cuda", "--on-device-loss", "cpu")
     try:
+        assert what_computes(server)[::2] == ("cuda", 2)
         arm()
         assert eventually(lambda: predict(server).status == 503)  # the other's passes work
         assert eventually(lambda: event(server, "device_fallback"))
@@ -325,6 +340,7 @@ def test_another_device_goes_on_alone(plugin):
         assert [predict(server).status for _ in range(5)] == [200] * 5
         assert server.ask(get("/health")).status == 200
         assert metric(server, "berth_device_fallbacks_total") == 0
+        assert what_computes(server)[::2] == ("cuda", 1)
     finally:
         assert ends_at_fault(server)
 

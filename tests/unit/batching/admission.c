@@ -39,6 +39,30 @@ static void a_second_device_that_is_free_counts(void **state) {
     queues_ran(w.queues, 1, (struct cost_shape){1, 1}, -1, w.now_ns);
     world_close(&w);
 }
+/* Work that two share takes one of them twice as long, and he is busy with the first batch. */
+static void a_device_that_left_does_not_count(void **state) {
+    struct queues_config cfg = world_config(BATCH_PACKED);
+    struct job *chosen[WORLD_CHOSEN];
+    cfg.n_workers = 2;
+    world_open(&w, &cfg);
+    for (int i = 0; i < 200; i++) {
+        world_push(&w, 64);
+    }
+    const int64_t both_ns = admit(64, 0, 0).finish_ns - w.now_ns;
+    queues_worker_left(w.queues);
+    const int64_t one_ns = admit(64, 0, 0).finish_ns - w.now_ns;
+    assert_true(one_ns > both_ns * 19 / 10 && one_ns < both_ns * 21 / 10);
+    world_close(&w);
+
+    world_open(&w, &cfg);
+    queues_worker_left(w.queues);
+    world_push(&w, 512);
+    queues_choose(w.queues, 0, 0, w.now_ns, false, chosen, WORLD_CHOSEN);
+    assert_int_equal(admit(512, 1, 0).status, STATUS_TIMEOUT);
+    queues_ran(w.queues, 0, (struct cost_shape){1, 1}, -1, w.now_ns);
+    assert_int_equal(admit(512, 1, 0).status, STATUS_OK);
+    world_close(&w);
+}
 /* The more waits, the later the finish; and what was promised is kept, as nobody else comes. */
 static void the_finish_rises_and_is_right(void **state) {
     for (enum batch_mode mode = BATCH_NONE; mode < N_BATCH_MODES; mode++) {
@@ -195,6 +219,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_device_takes_whatever_comes),
         cmocka_unit_test(a_second_device_that_is_free_counts),
+        cmocka_unit_test(a_device_that_left_does_not_count),
         cmocka_unit_test(the_finish_rises_and_is_right),
         cmocka_unit_test(who_would_be_late_is_told_when_to_come_back),
         cmocka_unit_test(a_request_is_taken_whole_or_not),

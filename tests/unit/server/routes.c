@@ -9,6 +9,7 @@ struct engine {
     struct tokenizer *tokenizer;
     struct model_config model;
     struct engine_info info;
+    struct engine_device device;
     struct batcher *batcher;
     bool healthy;
 };
@@ -23,6 +24,9 @@ const struct model_config *engine_model(const struct engine *e) {
 }
 const struct engine_info *engine_get_info(const struct engine *e) {
     return &e->info;
+}
+void engine_get_device(struct engine *e, struct engine_device *out) {
+    *out = e->device;
 }
 enum status engine_policy(const struct engine *e, struct policy_config *out, const struct config *c,
                           struct error *err) {
@@ -51,14 +55,13 @@ static void open_engine(const char *model) {
         fail_msg("%s", err.text);
     }
     engine.healthy = true;
-    engine.info = (struct engine_info){.backend = "cpu",
-                                       .backend_detail = "avx2, 2 lanes",
-                                       .dtype = "float32",
-                                       .model_name = model,
-                                       .max_input_tokens = 16,
-                                       .takes_pairs = true,
-                                       .n_workers = 1,
-                                       .n_threads = 2};
+    engine.info =
+        (struct engine_info){.model_name = model, .max_input_tokens = 16, .takes_pairs = true};
+    engine.device = (struct engine_device){.backend = "cpu",
+                                           .dtype = "float32",
+                                           .detail = "avx2, 2 lanes",
+                                           .n_workers = 1,
+                                           .n_threads = 2};
     engine.info.policy = (struct policy_config){
         .mode = BATCH_PACKED,
         .buckets = {{.up_to = 8, .max_batch_tokens = 64, .max_batch_requests = 9},
