@@ -5,27 +5,25 @@
 
 Models of two shapes (base, MiniLM-L6) are made of random weights: what a pass takes does not depend on their values.
 Times are `berth profile`'s, of whole passes from the batch to the logits. MFU is the share of --peak (a dense H200's
-bf16) that a pass's products and attention are, by kernels/work.h. Exit status 77: there is no such device.
+bf16) that a pass's products and attention are, by kernels/work.h. What has a goal is measured first, and FOLDER has each
+figure (figures.csv, grid.md) as soon as it is there. A shape that fails or hangs is named, and costs no other.
+Exit status 77: there is no such device; 1: a shape failed.
 """
 import argparse
-import array
 import csv
 import json
 import pathlib
-import random
 import statistics
-import struct
 import subprocess
 import sys
 
-MODELS = {  # layers, hidden, heads, intermediate
-    "base": (12, 768, 12, 3072),
-    "minilm-l6": (6, 384, 12, 1536),
-}
+from shapes import MODELS, make_models, mixed_lengths
+
 ROWS, LENGTHS = (128, 1024, 8192, 16384, 32768), (32, 128, 512)
 GRAPH_ROWS = 4096  # up to which a pass may be a graph
 MIXED = 256  # sequences of the mixed batch
 ROUNDS, SECONDS = 3, 1.0
+LIMIT_S = 60  # of one run, start included
 # What issue and design ask for: model, rows, length -> at most so many ms, or at least this MFU.
 GOALS = [("base", 16384, 128, "mfu", 0.60), ("base", 8192, 128, "mfu", 0.55), ("minilm-l6", 16384, 128, "mfu", 0.45),
          ("base", 128, 128, "ms", 0.45), ("minilm-l6", 128, 128, "ms", 0.20)]
@@ -34,70 +32,25 @@ FIELDS = ["model", "what", "sequences", "rows", "length", "graphs", "ms", "ms_mi
           "mfu", "gemm_ms", "attention_ms", "other_ms"]
 
 
-def tensors_of(layers, hidden, intermediate, vocab=30522, positions=512):
-    yield "bert.embeddings.word_embeddings.weight", (vocab, hidden)
-    yield "bert.embeddings.position_embeddings.weight", (positions, hidden)
-    yield "bert.embeddings.token_type_embeddings.weight", (2, hidden)
-
-    def pair(name, *shape):
-        yield name + ".weight", shape
-        yield name + ".bias", shape[:1]
-
-    yield from pair("bert.embeddings.LayerNorm", hidden)
-    for i in range(layers):
-        layer = f"bert.encoder.layer.{i}."
-        for name in ("query", "key", "value"):
-            yield from pair(layer + "attention.self." + name, hidden, hidden)
-        yield from pair(layer + "attention.output.dense", hidden, hidden)
-        yield from pair(layer + "attention.output.LayerNorm", hidden)
-        yield from pair(layer + "intermediate.dense", intermediate, hidden)
-        yield from pair(layer + "output.dense", hidden, intermediate)
-        yield from pair(layer + "output.LayerNorm", hidden)
-    yield from pair("bert.pooler.dense", hidden, hidden)
-    yield from pair("classifier", 2, hidden)
-
-
-def make_model(folder, layers, hidden, heads, intermediate):
-    """Random weights of the spread that BERT begins with; one block of them, again and again."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "model.safetensors"
-    if file.exists():
-        return
-    (folder / "config.json").write_text(json.dumps({
-        "architectures": ["BertForSequenceClassification"], "model_type": "bert", "vocab_size": 30522,
-        "hidden_size": hidden, "intermediate_size": intermediate, "num_hidden_layers": layers,
-        "num_attention_heads": heads, "max_position_embeddings": 512, "type_vocab_size": 2, "hidden_act": "gelu",
-        "layer_norm_eps": 1e-12, "pad_token_id": 0}))
-    header, at = {}, 0
-    for name, shape in tensors_of(layers, hidden, intermediate):
-        n = 4
-        for size in shape:
-            n *= size
-        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [at, at + n]}
-        at += n
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    generator = random.Random(1)
-    block = array.array("f", [generator.gauss(0, 0.02) for _ in range(1 << 18)]).tobytes()
-    partial = file.with_suffix(".part")
-    with partial.open("wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for left in range(at, 0, -len(block)):
-            out.write(block[:left])
-    partial.rename(file)
-
-
 class NoDevice(Exception):
+    pass
+
+
+class Failed(Exception):
     pass
 
 
 def profile(args, model, batch, graphs):
     command = [args.berth, "profile", model, *batch, "--seconds", args.seconds, "--json", "--device", args.device,
                "--precision", args.precision, "--graph-max-rows", GRAPH_ROWS if graphs else 0]
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    try:
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=args.limit)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"no end after {args.limit:g} s") from None
     if "compute.device is" in done.stderr:
         raise NoDevice(done.stderr.strip())
-    assert done.returncode == 0, done.stderr
+    if done.returncode:
+        raise Failed(f"exit status {done.returncode}: {done.stderr.strip()[-400:]}")
     return json.loads(done.stdout)
 
 
@@ -106,9 +59,10 @@ def kind_of(op):
             "attention": "attention"}.get(op, "other")
 
 
-def measure(args, name, model, what, batch, length, graphs):
+def measure(args, case):
     """The median of a few runs, and their range."""
-    runs = [profile(args, model, batch, graphs) for _ in range(args.rounds)]
+    name, what, batch, length, graphs = case
+    runs = [profile(args, args.out / name, batch, graphs) for _ in range(args.rounds)]
     times = sorted(r["ms"] / r["passes"] for r in runs)
     ms, run = statistics.median(times), runs[0]
     flops = sum(o["flops"] for o in run["ops"] if kind_of(o["op"]) != "other") / run["passes"]
@@ -122,25 +76,19 @@ def measure(args, name, model, what, batch, length, graphs):
     return row
 
 
-def grid(args, models):
-    for name, model in models.items():
-        for rows in args.rows:
-            for length in args.lengths:
-                if rows % length == 0:
-                    for graphs in ((True, False) if rows <= GRAPH_ROWS else (False,)):
-                        yield measure(args, name, model, "grid", ["--shape", f"{rows // length}x{length}"], length,
-                                      graphs)
-
-
-def mixed(args, models):
-    """Lengths as texts have them, many short and a few long; packed, and padded to the longest."""
-    generator = random.Random(2)
+def cases(args):
+    """(model, what, options of `berth profile`, length, graphs); what has a goal comes first."""
     longest = max(args.lengths)
-    lengths = [max(4, min(longest, int(generator.lognormvariate(3.6, 0.9)))) for _ in range(args.mixed - 1)] + [longest]
-    for name, model in models.items():
-        packed = ["--lengths", ",".join(map(str, lengths))]
-        yield measure(args, name, model, "mixed packed", packed, longest, False)
-        yield measure(args, name, model, "mixed padded", ["--shape", f"{len(lengths)}x{longest}"], longest, False)
+    lengths = mixed_lengths(args.mixed, longest)
+    grid = [(name, "grid", ["--shape", f"{rows // length}x{length}"], length, graphs, rows)
+            for name in args.models for rows in args.rows for length in args.lengths if rows % length == 0
+            for graphs in ((True, False) if rows <= GRAPH_ROWS else (False,))]
+    first = {goal[:3] for goal in GOALS}
+    wanted = [c[:5] for c in grid if (c[0], c[5], c[3]) in first]
+    mixed = [(name, what, batch, longest, False) for name in args.models for what, batch in (
+        ("mixed packed", ["--lengths", ",".join(map(str, lengths))]),
+        ("mixed padded", ["--shape", f"{len(lengths)}x{longest}"]))]
+    return [*wanted, *mixed, *(c[:5] for c in grid if c[:5] not in wanted)]
 
 
 def judge(rows):
@@ -163,6 +111,30 @@ def judge(rows):
                   f"{'yes' if gain >= PACKED_GOAL else 'NO'} |"
 
 
+def summary(rows, faults):
+    return "\n".join(["## The forward grid", "", f"{len(rows)} shapes, all in `figures.csv`", "",
+                      "| Case | Goal | Measured | Reached |", "|---|---|---|---|", *judge(rows), "",
+                      *(f"- {fault}" for fault in faults), ""])
+
+
+def measure_all(args):
+    """Rows and faults; both files are whole after every shape."""
+    rows, faults = [], []
+    with (args.out / "figures.csv").open("w", newline="") as out:
+        writer = csv.DictWriter(out, FIELDS)
+        writer.writeheader()
+        for case in cases(args):
+            try:
+                rows.append(measure(args, case))
+                writer.writerow(rows[-1])
+                out.flush()
+            except Failed as fault:
+                faults.append(f"{case[0]}, {case[1]}, {' '.join(case[2])[:60]}, graphs {int(case[4])}: {fault}")
+                print("FAILED", faults[-1], flush=True)
+            (args.out / "grid.md").write_text(summary(rows, faults))
+    return rows, faults
+
+
 def numbers(text):
     return [int(n) for n in text.split(",")]
 
@@ -174,23 +146,17 @@ def main():
     p.add_argument("--peak", type=float, default=989e12), p.add_argument("--rows", type=numbers, default=ROWS)
     p.add_argument("--lengths", type=numbers, default=LENGTHS), p.add_argument("--mixed", type=int, default=MIXED)
     p.add_argument("--rounds", type=int, default=ROUNDS), p.add_argument("--seconds", type=float, default=SECONDS)
+    p.add_argument("--models", type=lambda s: s.split(","), default=list(MODELS), help=",".join(MODELS))
+    p.add_argument("--limit", type=float, default=LIMIT_S, help="seconds of one run")
     args = p.parse_args()
-    models = {name: args.out / name for name in MODELS}
-    for name, shape in MODELS.items():
-        make_model(models[name], *shape)
+    make_models(args.out, args.models)
     try:
-        rows = [*grid(args, models), *mixed(args, models)]
+        rows, faults = measure_all(args)
     except NoDevice as e:
         print(e)
         return 77
-    with (args.out / "figures.csv").open("w", newline="") as out:
-        writer = csv.DictWriter(out, FIELDS)
-        writer.writeheader()
-        writer.writerows(rows)
-    summary = "\n".join(["| Case | Goal | Measured | Reached |", "|---|---|---|---|", *judge(rows), ""])
-    (args.out / "summary.md").write_text(summary)
-    print(summary)
-    return 0
+    print(summary(rows, faults))
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":
