@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Whether the thread sanitizer finds the race that is planted, in the kernel that has it, and nothing else.
+
+  expect_race.py PROGRAM PLANT KERNEL
+"""
+import os
+import subprocess
+import sys
+
+FOUND = 66  # the sanitizer's own exit status
+
+
+def main():
+    program, plant, kernel = sys.argv[1:]
+    options = f"{os.environ.get('TSAN_OPTIONS', '')}:halt_on_error=1:exitcode={FOUND}"
+    done = subprocess.run([program, plant], capture_output=True, text=True, env={**os.environ, "TSAN_OPTIONS": options})
+    summary = [line for line in done.stderr.splitlines() if line.startswith("SUMMARY:")]
+    if done.returncode == FOUND and len(summary) == 1 and "data race" in summary[0] and kernel in done.stderr:
+        return 0
+    print(f"no race in {kernel} is reported: exit status {done.returncode}")
+    print(done.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
