@@ -5,6 +5,7 @@
 #include "kernels/simt/words.h"
 #include "tests/simt/kernels.h"
 #include "tests/unit/test.h"
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,8 @@ static int reset_to_seed(int seed) {
     return simt_reset(text);
 }
 
-/* The child's words on stderr, when `plant` ended it by a signal; "" when it lived. */
-static void last_words(char out[4096], void (*plant)(void)) {
+/* The status that a child ends with, and its words on stderr. */
+static int last_words(char out[4096], void (*run)(void)) {
     int ends[2], status = 0;
     size_t n = 0;
     assert_int_equal(pipe(ends), 0);
@@ -46,7 +47,7 @@ static void last_words(char out[4096], void (*plant)(void)) {
         (void)dup2(ends[1], STDERR_FILENO);
         (void)signal(SIGABRT, SIG_DFL);
         (void)signal(SIGSEGV, SIG_DFL);
-        plant();
+        run();
         _exit(0);
     }
     (void)close(ends[1]);
@@ -56,12 +57,17 @@ static void last_words(char out[4096], void (*plant)(void)) {
     out[n] = '\0';
     (void)close(ends[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) != 0);
+    return status;
 }
-static void expect_words(void (*plant)(void), const char *words) {
+/* `plant` ends its process with these words; `right`, the same without the fault, does not. */
+static void expect_words(void (*plant)(void), void (*right)(void), const char *words) {
     char said[4096];
-    last_words(said, plant);
-    if (!strstr(said, words) && !strstr(said, "AddressSanitizer")) {
+    const int status = last_words(said, right);
+    if (status || *said) {
+        fail_msg("without a fault: status %d: %s", status, said);
+    }
+    assert_int_not_equal(last_words(said, plant), 0);
+    if (!strstr(said, words)) {
         fail_msg("\"%s\" is not in: %s", words, said);
     }
 }
@@ -157,6 +163,9 @@ static void test_transposed(void **state) {
 static void plant_tile(int plant) {
     (void)tile_error(plant);
 }
+static void right_tile(void) {
+    plant_tile(PLANT_NOTHING);
+}
 static void misaligned_ldmatrix(void) {
     plant_tile(PLANT_LDMATRIX);
 }
@@ -174,11 +183,19 @@ static void run_add(int n, int bytes) {
     (void)launch_add_one(NULL, out, in, n, 1);
     (void)cudaDeviceSynchronize();
 }
+static void right_add(void) {
+    run_add(0, 40);
+}
 static void one_beyond(void) { // within what alignment leaves
     run_add(10, 40);
 }
 static void far_beyond(void) {
     run_add(64, 256);
+}
+static void right_warp(void) {
+    float *out = on_device(numbers, sizeof(numbers));
+    ok(launch_warp_sum(NULL, out, out));
+    ok(cudaDeviceSynchronize());
 }
 static void ragged(void) {
     float *out = on_device(numbers, sizeof(numbers));
@@ -189,33 +206,39 @@ static void lost_lane(void) {
     (void)launch_lost_lane(NULL, on_device(NULL, sizeof(numbers)));
     (void)cudaDeviceSynchronize();
 }
+static void host_fetches(void) {
+    float got = 0;
+    float *data = on_device(numbers, sizeof(numbers));
+    fetch(&got, data, sizeof(got));
+    fprintf(stderr, "got %g\n", (double)got);
+}
 static void host_reads(void) {
     volatile float *data = on_device(numbers, sizeof(numbers));
     fprintf(stderr, "before the read\n");
     fprintf(stderr, "got %g\n", (double)data[0]);
 }
-#if defined(__SANITIZE_ADDRESS__) // a child's own words after a bad access are turned off
-enum { BAD_ACCESS_IS_TOLD = false };
+#if defined(__SANITIZE_ADDRESS__) // it speaks first, and leaves a bad access to the signal
+static const char past_end[] = "AddressSanitizer: use-after-poison", not_there[] = "";
 #else
-enum { BAD_ACCESS_IS_TOLD = true };
+static const char past_end[] = "past the end", not_there[] = "memory that is not there";
 #endif
 static void test_planted(void **state) {
-    expect_words(misaligned_ldmatrix, "no multiple of 16");
-    expect_words(misaligned_copy, "not aligned");
-    expect_words(beyond_shared, "outside shared memory");
-    expect_words(left_copies, "copies under way");
-    expect_words(one_beyond, "past the end");
-    if (BAD_ACCESS_IS_TOLD) {
-        expect_words(far_beyond, "memory that is not there");
-    }
-    expect_words(ragged, "nobody can go on");
-    expect_words(lost_lane, "nobody can go on");
+    expect_words(misaligned_ldmatrix, right_tile, "no multiple of 16");
+    expect_words(misaligned_copy, right_tile, "not aligned");
+    expect_words(beyond_shared, right_tile, "outside shared memory");
+    expect_words(left_copies, right_tile, "copies under way");
+    expect_words(one_beyond, right_add, past_end);
+    expect_words(far_beyond, right_add, not_there);
+    expect_words(ragged, right_warp, "nobody can go on");
+    expect_words(lost_lane, right_warp, "nobody can go on");
 }
 static void test_host_access(void **state) {
     char said[4096];
-    last_words(said, host_reads);
-    assert_non_null(strstr(said, "before the read"));
-    assert_null(strstr(said, "got "));
+    assert_int_equal(last_words(said, host_fetches), 0);
+    assert_non_null(strstr(said, "got 0"));
+    const int status = last_words(said, host_reads);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_string_equal(said, "before the read\n");
 }
 
 /* b = a + 1 in one stream, c = b + 1 in another. */
