@@ -302,6 +302,22 @@ static void admission_says_why(void **state) {
     assert_int_equal(why.status, STATUS_UNAVAILABLE);
     end(b, &batch);
 }
+static void who_left_is_not_counted_on(void **state) {
+    struct batcher_config cfg = config;                 // of two workers
+    cost_set(&cfg.cost, (const double[]){0, 100e6, 0}); // 100 ms a token
+    struct batch batch;
+    struct batcher *b = make(&cfg, &batch);
+    struct admission why;
+    struct job first, job = job_of(10), *one = &job;
+    assert_int_equal(submit_one(b, &first, 60), STATUS_OK);
+    job.deadline_ns = time_now_ns() + 5500 * NS_PER_MS; // 3 s of the others' for two, 6 s for one
+    assert_int_equal(batcher_submit(b, &one, 1, &why), STATUS_OK);
+    assert_true(batcher_cancel(b, &job));
+    batcher_worker_left(b);
+    assert_int_equal(batcher_submit(b, &one, 1, &why), STATUS_TIMEOUT);
+    assert_int_equal(queued_tokens(b), 60);
+    end(b, &batch);
+}
 static void passes_correct_the_cost(void **state) {
     struct batch batch;
     struct batcher *b = make(&config, &batch);
@@ -437,6 +453,7 @@ int main(void) {
         cmocka_unit_test(bad_limits_are_refused),
         cmocka_unit_test(who_is_late_is_told_and_not_computed),
         cmocka_unit_test(admission_says_why),
+        cmocka_unit_test(who_left_is_not_counted_on),
         cmocka_unit_test(passes_correct_the_cost),
         cmocka_unit_test(another_policy_while_jobs_wait),
         cmocka_unit_test(a_border_may_bring_something_urgent),
