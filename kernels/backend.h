@@ -36,6 +36,10 @@ void layer_rest_default(struct lane *ln, const struct layer_buffers *b,
 void head_default(struct lane *ln, const struct tensor *logits, const struct tensor *pooled,
                   const struct tensor *scratch, const struct head_weights *w);
 
+/* Of a backend that makes nothing of its own for a size of batch. */
+bool warm_up_size_none(const struct backend *be, int i, int *rows, int *seqs);
+void seal_nothing(struct backend *be);
+
 MUST_CHECK enum status reference_backend_create(struct backend **out, struct error *err);
 /* What products are computed in; everything else is fp32. AUTO: bf16 where AMX is there and
  * on GPUs, else fp32. A precision that the device has no instruction for becomes fp32:

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-enum { KERNELS_ABI = 4 }; // raised whenever these headers change meaning
+enum { KERNELS_ABI = 5 }; // raised whenever these headers change meaning
 typedef void program_fn(struct lane *ln, const void *arg);
 
 struct backend_fn {
@@ -40,15 +40,13 @@ struct backend_fn {
     enum status (*tensor_create)(struct backend *be, struct tensor *out, enum row_axis axis,
                                  int rows, int cols, bool exact, struct error *err);
     void (*tensor_destroy)(struct backend *be, struct tensor *t); // takes a zeroed one
-    /* All of a tensor from or to host memory, dense [rows, cols], at once. For tests and tools,
-     * between passes. */
+    /* All of a tensor from or to host memory, dense [rows, cols]. For tests, between passes. */
     enum status (*tensor_write)(struct backend *be, const struct tensor *t, const float *rows,
                                 struct error *err);
     enum status (*tensor_read)(struct backend *be, float *rows, const struct tensor *t,
                                struct error *err);
-    /* The makers of weights read host tensors during the call only, but for table_create(). They
-     * may be called from several threads at once if backend.makes_in_parallel. The destroyers take
-     * NULL. */
+    /* Makers of weights read host tensors during the call only, but for table_create(); several
+     * threads may call them at once if backend.makes_in_parallel. The destroyers take NULL. */
     enum status (*linear_create)(struct backend *be, struct linear_weight **out,
                                  const struct linear_part *parts, int n_parts, struct error *err);
     void (*linear_destroy)(struct backend *be, struct linear_weight *w);
@@ -61,6 +59,11 @@ struct backend_fn {
                                 const struct host_tensor *rows, struct error *err);
     void (*table_destroy)(struct backend *be, struct table_weight *w);
     enum status (*reserve)(struct backend *be, const struct pass_limits *limits, struct error *err);
+    /* After reserve(): the sizes of batch that a start is to run, twice in every slot, for all that
+     * a size needs to be there (graphs, products). i counts from 0; false: there are no more. */
+    bool (*warm_up_size)(const struct backend *be, int i, int *rows, int *seqs);
+    /* From here on no pass makes anything; what has no graph is launched call by call. */
+    void (*seal)(struct backend *be);
 
     /* One pass in `slot`, 0 <= slot < n_slots; borrows `batch` until batch_end() returns true. */
     void (*batch_begin)(struct backend *be, int slot, const struct token_batch *batch);
@@ -69,8 +72,8 @@ struct backend_fn {
      * (may be NULL) where its time went. */
     bool (*batch_end)(struct backend *be, int slot, bool wait, enum status *status,
                       struct op_times *times, struct error *err);
-    /* Adds the times (ns alone) of the slot's latest pass to `sum`, after batch_end(): whatever the
-     * device can tell apart; steps that it runs as one give their time to the longest of them. */
+    /* Adds the times (ns alone) of the slot's latest pass to `sum`, after batch_end(); steps that
+     * the device runs as one give their time to the longest of them. */
     void (*profile)(const struct backend *be, int slot, struct op_profile *sum);
 
     /* Everything that any lane wrote before it can be read by every lane after it. */

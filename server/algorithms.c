@@ -1,8 +1,8 @@
 /* algorithms.c - the notes of a backend's choices, in the tuning cache.
  * A backend asks for a note, and gives one when it had to time; a note given where there was one
- * tells that the old one was stale, and takes its place. Sizes that no start warms up are timed at
- * their first batch, on a worker's thread, so there is a lock; the cache is written at the end of
- * the start, and again when it is closed. */
+ * tells that the old one was stale, and takes its place. A backend that is not sealed times a
+ * size at its first batch, on a worker's thread, so there is a lock; the cache is written at the
+ * end of the start, and again when it is closed. */
 #include "server/algorithms.h"
 
 #include <pthread.h>

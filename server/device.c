@@ -3,12 +3,13 @@
  * is made once and used for many passes, so that the passes alone are timed. */
 #include "server/device.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/timing.h"
-#include "kernels/backend.h"
+#include "kernels/kernels.h"
 #include "server/cores.h"
 
 struct probe {
@@ -67,7 +68,7 @@ enum status device_open(struct device *out, const struct device_plan *plan, int 
     struct encoder_limits limits = {plan->batch.max_rows, plan->batch.max_jobs, plan->max_seq_len,
                                     .slot = 0};
     const struct model_weights *weights = NULL;
-    struct device d = {.is_accelerated = plan->choice.accelerator != NULL};
+    struct device d = {.be = NULL};
     enum status s = create_worker_backend(&d.be, &weights, plan, index, split, err);
     s = s ? s : encoder_create(&d.encoder, d.be, plan->model, weights, &limits, err);
     limits.slot = 1;
@@ -127,40 +128,43 @@ static int64_t thread_cpu_ns(void) {
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * NS_PER_S + t.tv_nsec;
 }
-enum status probe_run(struct probe *p, const struct device *d, const int *lens, int n_seqs,
-                      struct probe_pass *out, struct error *err) {
+static enum status run_on(struct probe *p, struct encoder *e, const int *lens, int n_seqs,
+                          struct probe_pass *out, struct error *err) {
     const struct token_batch batch = make_batch(p, lens, n_seqs);
     const int64_t start_ns = time_now_ns(), cpu_ns = thread_cpu_ns();
-    const enum status s = encoder_forward(d->encoder, p->logits, &batch, NULL, err);
+    const enum status s = encoder_forward(e, p->logits, &batch, NULL, err);
     *out = (struct probe_pass){cost_shape_of(&batch), time_now_ns() - start_ns,
                                thread_cpu_ns() - cpu_ns};
     return s;
 }
-/* On a GPU each size of batch has products that are chosen by time at the first pass, and a graph,
- * made at the second. */
-static enum status warm_up_rows(struct probe *p, const struct device *d, int rows,
+enum status probe_run(struct probe *p, const struct device *d, const int *lens, int n_seqs,
+                      struct probe_pass *out, struct error *err) {
+    return run_on(p, d->encoder, lens, n_seqs, out, err);
+}
+/* The second pass of a size finds what the first one chose, and makes what is kept. */
+static enum status warm_up_size(struct probe *p, const struct device *d, int rows, int seqs,
                                 struct error *err) {
-    int lens[64];
+    struct encoder *const encoders[] = {d->encoder, d->encoder, d->urgent, d->urgent};
     struct probe_pass unused;
     enum status s = STATUS_OK;
-    const int each = rows / (int)N_ITEMS(lens), longest = p->max_seq_len;
-    const int len = min_int(each > 16 ? each : 16, longest);
-    const int n = min_int(rows / len > 0 ? rows / len : 1, (int)N_ITEMS(lens));
-    for (int i = 0; i < n; i++) {
-        lens[i] = len;
+    for (int i = 0; i < seqs; i++) {
+        p->lens[i] = rows / seqs + (i < rows % seqs);
     }
-    for (int i = 0; i < 2 && !s; i++) {
-        s = probe_run(p, d, lens, n, &unused, err);
+    for (size_t i = 0; i < N_ITEMS(encoders) && !s; i++) {
+        s = run_on(p, encoders[i], p->lens, seqs, &unused, err);
     }
     return s;
 }
 enum status probe_warm_up(struct probe *p, const struct device *d, struct error *err) {
     static const int a_short[] = {8}, mixed[] = {16, 80, 32};
     struct probe_pass unused;
+    int rows = 0, seqs = 0;
     enum status s = probe_run(p, d, a_short, 1, &unused, err);
     s = s ? s : probe_run(p, d, mixed, (int)N_ITEMS(mixed), &unused, err);
-    for (int rows = 16; rows <= p->limits.max_rows && d->is_accelerated && !s; rows *= 2) {
-        s = warm_up_rows(p, d, rows, err);
+    for (int i = 0; !s && d->be->fn->warm_up_size(d->be, i, &rows, &seqs); i++) {
+        assert(seqs <= p->limits.max_jobs && rows <= p->limits.max_rows);
+        s = warm_up_size(p, d, rows, seqs, err);
     }
+    d->be->fn->seal(d->be);
     return s;
 }

@@ -34,7 +34,6 @@ struct device {
     struct backend *be;
     struct encoder *encoder;
     struct encoder *urgent; // for what interrupts a batch of the other
-    bool is_accelerated;    // a plugin's
 };
 /* Worker `index`'s. */
 MUST_CHECK enum status device_open(struct device *out, const struct device_plan *plan, int index,
@@ -52,6 +51,7 @@ struct probe_pass {
  * number and their sum; says what ran and what it took. Logits are thrown away. */
 MUST_CHECK enum status probe_run(struct probe *p, const struct device *d, const int *lens,
                                  int n_seqs, struct probe_pass *out, struct error *err);
-/* A short text and a mixed batch: lanes, code and weights are then where they will be wanted. */
+/* A short text and a mixed batch: lanes, code and weights are then where they will be wanted. And
+ * every size that the backend wants to see, by both encoders, twice; then the backend is sealed. */
 MUST_CHECK enum status probe_warm_up(struct probe *p, const struct device *d, struct error *err);
 #endif

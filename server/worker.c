@@ -112,7 +112,7 @@ static void note_loss(struct worker *w) {
 }
 static void take_over(struct worker *w, const struct device *d, double ms) {
     struct worker_parts *p = &w->parts;
-    w->retired = (struct device){p->be, p->encoder, p->urgent_encoder, .is_accelerated = true};
+    w->retired = (struct device){p->be, p->encoder, p->urgent_encoder};
     p->be = d->be, p->encoder = d->encoder, p->urgent_encoder = d->urgent;
     w->outer.encoder = d->encoder, w->urgent.encoder = d->urgent;
     add(&p->metrics->device_fallbacks, 1);

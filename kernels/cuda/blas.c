@@ -5,7 +5,8 @@
  * address in them, which allocates nothing. The algorithm is asked for at the bucket's size; of
  * several that the library proposes the first pass of the size takes the fastest, by time, unless
  * nothing may be chosen by timing, or an earlier start has noted which it is (blas_notes.c). A
- * start warms up every size, so that this happens before the server is ready. */
+ * start warms up every size (sizes.c), so that this happens before the server is ready; for one
+ * that it could not foresee, the library's first proposal is taken after that. */
 #include "kernels/cuda/blas.h"
 
 #include "kernels/cuda/internal.h"
@@ -21,8 +22,6 @@ static const size_t WORKSPACE_BYTES = (size_t)64 << 10; // as much as its algori
 #else
 static const size_t WORKSPACE_BYTES = (size_t)32 << 20;
 #endif
-static const int buckets[] = {16,   32,   64,   128,  192,  256,  384,   512,   768,   1024,
-                              1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
 
 struct blas_key {
     int n, k, rows; // rows: of the bucket
@@ -94,17 +93,10 @@ void blas_close(struct cuda_backend *cuda) {
     memset(b, 0, sizeof(*b));
 }
 
-static int bucket_of(int rows) {
-    size_t i = 0;
-    while (i + 1 < N_ITEMS(buckets) && buckets[i] < rows) {
-        i++;
-    }
-    return buckets[i];
-}
 static struct blas_key key_of(const struct blas_product *p) {
     struct blas_key key;
     memset(&key, 0, sizeof(key)); // keys are compared as bytes
-    key.n = p->w->rows, key.k = cuda_padded(p->w->cols), key.rows = bucket_of(p->rows);
+    key.n = p->w->rows, key.k = cuda_padded(p->w->cols), key.rows = cuda_product_bucket(p->rows);
     key.type = p->y->dtype;
     key.ldw = p->w->stride, key.ldx = p->x->stride, key.ldy = p->y->stride;
     key.ldr = p->residual ? p->residual->stride : 0;
@@ -224,10 +216,11 @@ static float time_algorithm(struct cuda_backend *cuda, const struct blas_plan *p
     s = s ? s : cuda_check(cuda, cudaEventElapsedTime(&ms, b->begin, b->end), "timing", &unused);
     return s ? INFINITY : ms;
 }
-/* Timed where it harms nothing: not into a graph, and not where y is added to what it was. */
+/* Timed where it harms nothing: not into a graph, not while a client waits, and not where y is
+ * added to what it was. */
 static bool may_be_timed(const struct cuda_backend *cuda, const struct blas_product *p) {
-    return !cuda->opt.deterministic && !cuda->is_capturing && !cuda->base.is_lost &&
-           (!p->residual || p->residual->data != p->y->data);
+    return !cuda->opt.deterministic && !cuda->is_capturing && !cuda->is_sealed &&
+           !cuda->base.is_lost && (!p->residual || p->residual->data != p->y->data);
 }
 /* All that the fastest depends on. */
 static void name_plan(char out[KEY_BYTES], const struct cuda_backend *cuda,

@@ -5,18 +5,6 @@
 
 #include <string.h>
 
-static const int buckets[] = {16,  32,  64,   128,  192,  256,  384,
-                              512, 768, 1024, 1536, 2048, 3072, 4096};
-
-int cuda_bucket(int n, int limit, int graph_max_rows) {
-    for (size_t i = 0; i < N_ITEMS(buckets) && buckets[i] <= graph_max_rows; i++) {
-        if (n <= buckets[i]) {
-            return buckets[i] < limit ? buckets[i] : limit;
-        }
-    }
-    return n;
-}
-
 static size_t place(size_t *at, size_t bytes) {
     const size_t here = *at;
     *at += (bytes + CUDA_ALIGN - 1) / CUDA_ALIGN * CUDA_ALIGN;

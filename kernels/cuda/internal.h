@@ -42,10 +42,14 @@ struct cuda_backend {
     size_t in_bytes, out_bytes;
     size_t seqs_bytes, reserved_seqs_bytes; // of the largest tensor of sequences; when reserved
     int max_calls, max_layers;
-    struct slot slots[CUDA_SLOTS], *now; // now: whose program is being recorded
-    struct plan plans[CUDA_MAX_PLANS];
+    struct slot slots[CUDA_SLOTS], *now;     // now: whose program is being recorded
+    struct batch_size sizes[CUDA_MAX_SIZES]; // those with graphs first; all within the limits
+    int n_sizes, n_graph_sizes;
+    struct plan *plans; // [n_plans] call lists whose graph or times are kept
+    int n_plans;
     int64_t n_played;
     bool is_capturing;
+    bool is_sealed;   // nothing is made any more
     char *staging[2]; // pinned, for weights
     cudaEvent_t staged[2];
     int stage;
@@ -90,6 +94,16 @@ void cuda_table_destroy(struct backend *be, struct table_weight *w);
 /* play.c: the slot's list of calls, into the compute stream. */
 enum status cuda_play(struct cuda_backend *cuda, struct slot *slot, struct error *err);
 void cuda_plans_forget(struct cuda_backend *cuda);
+void cuda_seal(struct backend *be);
+/* sizes.c. What products are planned for, of any number of rows. */
+int cuda_product_bucket(int rows);
+/* Rows of the largest batch that is a graph; 0: none is. Of a batch up to that: the rows that are
+ * computed, and of those rows the sequences. */
+int cuda_graph_limit(const struct cuda_backend *cuda);
+int cuda_graph_rows(const struct cuda_backend *cuda, int n_rows);
+int cuda_graph_seqs(const struct cuda_backend *cuda, int rows, int n_seqs);
+void cuda_sizes_list(struct cuda_backend *cuda); // from the limits
+bool cuda_warm_up_size(const struct backend *be, int i, int *rows, int *seqs);
 /* reserve.c */
 enum status cuda_reserve(struct backend *be, const struct pass_limits *limits, struct error *err);
 void cuda_slots_finish(struct cuda_backend *cuda);

@@ -17,21 +17,11 @@ static struct slot *slot_of(struct backend *be, int slot) {
     return &cuda_of(be)->slots[slot];
 }
 
-/* More sequences than a power of two are as many as the next. */
-static int seqs_bucket(int n, int limit) {
-    int bucket = 1;
-    while (bucket < n) {
-        bucket *= 2;
-    }
-    return bucket < limit ? bucket : limit;
-}
 static void choose_size(const struct cuda_backend *cuda, struct slot *slot) {
     const struct token_batch *b = slot->batch;
-    slot->is_graph = b->n_rows <= cuda->opt.graph_max_rows;
-    slot->rows = slot->is_graph
-                     ? cuda_bucket(b->n_rows, cuda->limits.max_rows, cuda->opt.graph_max_rows)
-                     : b->n_rows;
-    slot->seqs = slot->is_graph ? seqs_bucket(b->n_seqs, cuda->limits.max_seqs) : b->n_seqs;
+    slot->is_graph = b->n_rows <= cuda_graph_limit(cuda);
+    slot->rows = slot->is_graph ? cuda_graph_rows(cuda, b->n_rows) : b->n_rows;
+    slot->seqs = slot->is_graph ? cuda_graph_seqs(cuda, slot->rows, b->n_seqs) : b->n_seqs;
     slot->at = cuda_input_layout(slot->rows, slot->seqs);
     assert(slot->at.bytes <= cuda->in_bytes); // else reserve() was told of less
 }

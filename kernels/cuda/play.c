@@ -1,9 +1,10 @@
 /* play.c - a list of calls becomes work on the device.
- * A small batch is bound by launches: its rows are filled up to a bucket, and from the second time
- * on that a list is seen it is captured and replayed as one graph. A large one is launched call by
- * call. Either way two events stand around the whole; around every call they cost about as much as
- * a launch, so they are recorded the first time that a list is seen, and now and then after, and
- * the times between are shared out in the proportions that were seen then. */
+ * A small batch is bound by launches: its rows are filled up to a bucket, and the second time that
+ * a list is seen it is captured, and replayed as one graph from then on. That is while a start
+ * warms up; once sealed, nothing is captured, and a list without a graph is launched call by call,
+ * as a large batch is. Either way two events stand around the whole; around every call they cost
+ * about as much as a launch, so they are recorded the first time that a list is seen, and now and
+ * then after, and the times between are shared out in the proportions that were seen then. */
 #include "kernels/cuda/internal.h"
 
 #include <string.h>
@@ -113,7 +114,7 @@ static enum status launch_all(struct cuda_backend *cuda, struct slot *slot, bool
 static uint64_t add_word(uint64_t hash, uint64_t word) {
     return (hash ^ word) * UINT64_C(0x100000001b3);
 }
-static uint64_t key_of(const struct slot *slot, bool is_graph) {
+static uint64_t key_of(const struct slot *slot) {
     const char *bytes = (const char *)slot->calls;
     uint64_t hash = UINT64_C(0xcbf29ce484222325), word;
     for (size_t i = 0; i < (size_t)slot->n_calls * sizeof(*slot->calls); i += sizeof(word)) {
@@ -121,10 +122,12 @@ static uint64_t key_of(const struct slot *slot, bool is_graph) {
         hash = add_word(hash, word);
         hash ^= hash >> 29;
     }
-    if (is_graph) { // sizes are in it, and addresses of this slot's own
-        hash = add_word(hash, (uint64_t)(uintptr_t)slot);
-        hash = add_word(hash, (uint64_t)slot->rows << 32 | (uint64_t)slot->seqs);
-    }
+    return hash ? hash : 1;
+}
+/* The same list's as a graph: sizes are in it, and addresses of this slot's own. */
+static uint64_t graph_key(uint64_t key, const struct slot *slot) {
+    const uint64_t hash = add_word(add_word(key, (uint64_t)(uintptr_t)slot),
+                                   (uint64_t)slot->rows << 32 | (uint64_t)slot->seqs);
     return hash ? hash : 1;
 }
 static void forget(struct plan *p) {
@@ -133,24 +136,62 @@ static void forget(struct plan *p) {
     }
     p->graph = NULL, p->key = 0, p->is_timed = false;
 }
-/* The plan of this key; a new one takes the place of the one that was not used for longest. */
-static struct plan *find_plan(struct cuda_backend *cuda, uint64_t key) {
-    struct plan *oldest = &cuda->plans[0];
-    for (int i = 0; i < CUDA_MAX_PLANS; i++) {
-        struct plan *p = &cuda->plans[i];
-        if (p->key == key) {
-            return p;
+static struct plan *find_plan(const struct cuda_backend *cuda, uint64_t key) {
+    for (int i = 0; i < cuda->n_plans; i++) {
+        if (cuda->plans[i].key == key) {
+            return &cuda->plans[i];
         }
-        oldest = p->last_used < oldest->last_used ? p : oldest;
     }
-    forget(oldest);
-    oldest->key = key;
+    return NULL;
+}
+/* The plan that was not used for longest, of those that have a graph, of the others, or of both. */
+static struct plan *oldest_plan(const struct cuda_backend *cuda, bool graphs, bool others) {
+    struct plan *oldest = NULL;
+    for (int i = 0; i < cuda->n_plans; i++) {
+        struct plan *p = &cuda->plans[i];
+        if ((p->graph ? graphs : others) && (!oldest || p->last_used < oldest->last_used)) {
+            oldest = p;
+        }
+    }
+    assert(oldest); // cuda_seal() leaves some of the others
     return oldest;
 }
+static struct plan *find_or_begin(struct cuda_backend *cuda, uint64_t key) {
+    struct plan *p = find_plan(cuda, key);
+    if (!p) {
+        p = oldest_plan(cuda, !cuda->is_sealed, true); // a graph that is gone does not come back
+        forget(p);
+        p->key = key;
+    }
+    return p;
+}
+static struct plan *plan_of(struct cuda_backend *cuda, const struct slot *slot) {
+    const uint64_t key = key_of(slot);
+    if (slot->is_graph) {
+        struct plan *p = find_plan(cuda, graph_key(key, slot));
+        if (!cuda->is_sealed || (p && p->graph)) {
+            return p ? p : find_or_begin(cuda, graph_key(key, slot));
+        }
+    }
+    return find_or_begin(cuda, key);
+}
 void cuda_plans_forget(struct cuda_backend *cuda) {
-    for (int i = 0; i < CUDA_MAX_PLANS; i++) {
+    for (int i = 0; i < cuda->n_plans; i++) {
         forget(&cuda->plans[i]);
     }
+}
+/* Lists without a graph keep some room, should a start have made graphs of more than one program.
+ */
+void cuda_seal(struct backend *be) {
+    struct cuda_backend *cuda = cuda_of(be);
+    int n_without = 0;
+    for (int i = 0; i < cuda->n_plans; i++) {
+        n_without += !cuda->plans[i].graph;
+    }
+    for (; n_without < cuda->max_layers + CUDA_SPARE_PLANS; n_without++) {
+        forget(oldest_plan(cuda, true, false));
+    }
+    cuda->is_sealed = true;
 }
 
 static enum status capture(struct cuda_backend *cuda, struct slot *slot, struct plan *p,
@@ -198,7 +239,7 @@ static void keep_steps(struct slot *slot, struct run *run, struct plan *p) {
 static enum status play(struct cuda_backend *cuda, struct slot *slot, struct plan *p,
                         struct run *run, struct error *err) {
     enum status s = STATUS_OK;
-    if (slot->is_graph && p->is_timed && !p->graph) {
+    if (slot->is_graph && p->is_timed && !p->graph && !cuda->is_sealed) {
         s = capture(cuda, slot, p, err);
     }
     s = s ? s : record_event(cuda, run->begin, err);
@@ -216,7 +257,7 @@ static enum status play(struct cuda_backend *cuda, struct slot *slot, struct pla
     return s ? s : record_event(cuda, run->end, err);
 }
 enum status cuda_play(struct cuda_backend *cuda, struct slot *slot, struct error *err) {
-    struct plan *p = find_plan(cuda, key_of(slot, slot->is_graph));
+    struct plan *p = plan_of(cuda, slot);
     struct run *run = &slot->runs[slot->n_runs++];
     assert(slot->n_runs <= CUDA_MAX_RUNS);
     run->each = false;

@@ -79,11 +79,13 @@ static void make_lists(struct cuda_backend *cuda, struct slot *slot) {
     slot->call_events = xcalloc((size_t)cuda->max_calls + 1, sizeof(*slot->call_events));
     slot->step_ns = xcalloc(((size_t)cuda->max_layers + 1) * N_OP_STEPS, sizeof(*slot->step_ns));
 }
+/* A graph for every size in every slot; lists of pieces, and what tools run, have only times. */
 static void make_plans(struct cuda_backend *cuda) {
-    cuda_plans_forget(cuda);
-    for (int i = 0; i < CUDA_MAX_PLANS; i++) {
+    cuda_plans_finish(cuda);
+    cuda->n_plans = CUDA_SLOTS * cuda->n_graph_sizes + cuda->limits.n_layers + CUDA_SPARE_PLANS;
+    cuda->plans = xcalloc((size_t)cuda->n_plans, sizeof(*cuda->plans));
+    for (int i = 0; i < cuda->n_plans; i++) {
         struct plan *p = &cuda->plans[i];
-        free(p->ns), free(p->at);
         p->ns = xcalloc((size_t)cuda->max_calls, sizeof(*p->ns));
         p->at = xcalloc((size_t)cuda->max_calls, sizeof(*p->at));
     }
@@ -120,6 +122,7 @@ static void set_sizes(struct cuda_backend *cuda) {
     cuda->in_bytes = cuda_input_layout(l->max_rows, l->max_seqs).bytes;
     cuda->out_bytes = (size_t)l->max_rows * hidden + cuda->seqs_bytes + 2 * CUDA_ALIGN;
     cuda->max_layers = l->n_layers;
+    cuda_sizes_list(cuda);
     cuda->max_calls = CUDA_MAX_CALLS_LAYER * l->n_layers + 16;
 }
 
@@ -129,6 +132,7 @@ enum status cuda_reserve(struct backend *be, const struct pass_limits *limits, s
     if (s || raise_limits(cuda, limits)) {
         return s;
     }
+    cuda->is_sealed = false;
     cuda_slots_finish(cuda);
     arena_give(&cuda->arena, cuda->pooled);
     cuda->pooled = NULL;
@@ -156,7 +160,9 @@ void cuda_slots_finish(struct cuda_backend *cuda) {
 }
 void cuda_plans_finish(struct cuda_backend *cuda) {
     cuda_plans_forget(cuda);
-    for (int i = 0; i < CUDA_MAX_PLANS; i++) {
+    for (int i = 0; i < cuda->n_plans; i++) {
         free(cuda->plans[i].ns), free(cuda->plans[i].at);
     }
+    free(cuda->plans);
+    cuda->plans = NULL, cuda->n_plans = 0;
 }

@@ -10,9 +10,11 @@
 
 enum {
     CUDA_SLOTS = 2,
-    CUDA_MAX_RUNS = 64,   // programs of one pass
-    CUDA_MAX_PLANS = 64,  // call lists whose graph or times are kept
-    CUDA_MAX_FETCHES = 8, // of one pass
+    CUDA_MAX_RUNS = 64,     // programs of one pass
+    CUDA_GRAPH_ROWS = 4096, // of the largest batch that is a graph
+    CUDA_MAX_SIZES = 128,   // that are warmed up
+    CUDA_SPARE_PLANS = 8,   // call lists without a graph, beside a list a layer
+    CUDA_MAX_FETCHES = 8,   // of one pass
     CUDA_MAX_CALLS_LAYER = 9
 };
 enum call_kind {
@@ -45,6 +47,9 @@ struct plan {
     int *at;     // [n_calls] in slot.step_ns
     bool is_timed;
     int n_untimed; // passes since
+};
+struct batch_size {
+    int rows, seqs;
 };
 struct run { // one program of a pass
     struct plan *plan;
@@ -87,8 +92,6 @@ struct slot {
 
 /* input.c */
 struct input_layout cuda_input_layout(int rows, int seqs);
-/* The next larger size of batch that graphs are made for, at most `limit`; n when there is none. */
-int cuda_bucket(int n, int limit, int graph_max_rows);
 void cuda_input_fill(struct slot *slot, const struct token_batch *b);
 static inline int cuda_max_tiles(int rows, int seqs) { // every sequence may have one short tile
     return rows / CUDA_TILE_QUERIES + seqs;

@@ -51,6 +51,7 @@ struct call {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *out) {
     *out = xcalloc(1, sizeof(**out));
+    device_made();
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
@@ -68,6 +69,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
     *out = xcalloc(1, sizeof(**out));
+    device_made();
     (*out)->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     (*out)->is_tf32 = is_tf32;
     return CUBLAS_STATUS_SUCCESS;
@@ -101,6 +103,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType_t type,
                                           uint64_t rows, uint64_t cols, int64_t ld) {
     *out = xcalloc(1, sizeof(**out));
+    device_made();
     **out = (struct simt_layout){(int32_t)type, 0, rows, cols, ld};
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -123,6 +126,7 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t l,
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
     *out = xcalloc(1, sizeof(**out));
+    device_made();
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {

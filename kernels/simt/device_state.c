@@ -6,6 +6,7 @@
 #include "kernels/simt/internal.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,14 @@ static struct {
     cudaError_t stuck;
 } device = {.gate = PTHREAD_MUTEX_INITIALIZER};
 static _Thread_local cudaError_t last;
+static atomic_ulong n_made;
+
+unsigned long simt_made(void) {
+    return atomic_load(&n_made);
+}
+void device_made(void) {
+    atomic_fetch_add(&n_made, 1);
+}
 
 static bool read_word(struct settings *s, const char *word, size_t n) {
     const struct {

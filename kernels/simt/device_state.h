@@ -31,6 +31,7 @@ cudaError_t device_enter(void);
 cudaError_t device_leave(cudaError_t e); // gives `e` back, kept for cudaGetLastError()
 void device_stick(cudaError_t e);        // no call works any more
 uint64_t device_random(void);
+void device_made(void); // counts for simt_made()
 
 /* Faults to come (faults.h): true for the piece of work that is to have it. */
 bool fault_at_launch(void); // the launch is refused

@@ -15,6 +15,9 @@ extern "C" {
 /* Begins anew with these settings, nothing else set; the device works again. What was made before
  * must have been destroyed. False: a word is not known, nothing has changed. */
 bool simt_reset(const char *settings);
+/* What was ever made on the device or for it: memory, pinned or not, streams, events, captures and
+ * graphs, descriptors of products. A server that is ready makes nothing more. */
+__attribute__((visibility("default"))) unsigned long simt_made(void);
 #ifdef __cplusplus
 }
 #endif

@@ -20,6 +20,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     if (!e) {
         *out = xcalloc(1, sizeof(**out));
         (*out)->ops = ops;
+        device_made();
     }
     return device_leave(e);
 }
@@ -31,6 +32,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
     }
     if (!e) {
         *out = xcalloc(1, sizeof(**out));
+        device_made();
         for (const struct op *op = graph->ops.first; op; op = op->next) {
             op_append(&(*out)->ops, op_copy(op));
         }

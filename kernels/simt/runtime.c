@@ -82,6 +82,7 @@ static cudaError_t take(enum memory_kind kind, void **out, size_t bytes) {
     }
     if (!e) {
         *out = bytes ? memory_take(kind, bytes) : NULL;
+        device_made();
         e = *out || !bytes ? cudaSuccess : cudaErrorMemoryAllocation;
     }
     return device_leave(e);

@@ -215,6 +215,7 @@ static cudaError_t wait_for(cudaStream_t stream) {
 }
 static cudaError_t create_stream(cudaStream_t *out) {
     struct simt_stream *s = xcalloc(1, sizeof(*s));
+    device_made();
     s->next = unnamed.next;
     unnamed.next = s;
     *out = s;
@@ -271,6 +272,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     const cudaError_t e = device_enter();
     if (!e) {
         *out = xcalloc(1, sizeof(**out));
+        device_made();
         (*out)->is_timed = !(flags & cudaEventDisableTiming);
     }
     return device_leave(e);

@@ -167,6 +167,25 @@ def test_algorithms_are_timed_once(simulated, tmp_path):
     assert algorithms() == (n, 0, 0, "info", [])
 
 
+def test_every_size_of_batch_has_its_graph(simulated):
+    """From the first request on: a graph that had still to be made would be launched call by call."""
+    server = start("--device", "simt", "--max-batch-tokens", "32", "--reload-max-batch-tokens", "32", "--tuning-cache",
+                   "off", "--graph-max-rows", "32")
+    try:
+        def counted(name):
+            found = re.findall(rf"^{name}(?:{{.*}})? (\d+)$", server.ask(get("/metrics")).body.decode(), re.M)
+            return sum(int(n) for n in found)
+
+        for n in (1, 3, 8, 2, 5, 10, 1):
+            for words in (1, 4):
+                answer = server.ask(post("/predict", json.dumps({"inputs": [["a " * words]] * n})))
+                assert answer.status == 200
+        assert counted("berth_batches_total") >= 14
+        assert counted("berth_device_launches_total") == counted("berth_batches_total")
+    finally:
+        server.stop()
+
+
 # 88 for 12 layers are 18 for two, and in fp32 GELU is a kernel of its own
 @pytest.mark.parametrize("graph_max_rows, launches", [(0, 20), (16, 1)])
 def test_launches_and_times_of_kernels(simulated, graph_max_rows, launches):

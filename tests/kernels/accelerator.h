@@ -10,6 +10,8 @@
 /* The plugin under test; NULL, and said so once, where there is none or no device. */
 const struct accelerator *accelerator_find(void);
 bool accelerator_is_simulated(void);
+/* A counter that the simulated device exports; 0 on a real one. */
+unsigned long accelerator_count(const char *name);
 /* A backend of it and the reference beside it; both reserve room for `limits`. */
 struct pair accelerator_pair(enum precision precision, const struct accelerator_options *opt,
                              const struct pass_limits *limits);
@@ -46,6 +48,7 @@ void matrix_compare(const struct pair *p, const struct matrix *m, int rows, doub
 void matrix_free(const struct pair *p, struct matrix *m);
 
 int test_accelerator_fault(const char *name); // accelerator_faults.c
+int test_accelerator_graphs(void);            // accelerator_graphs.c
 int test_accelerator_notes(void);             // accelerator_notes.c
 int test_accelerator_ops(void);               // accelerator_ops.c
 int test_accelerator_ranges(void);            // accelerator_ranges.c; with nvtx_log.c

@@ -1,7 +1,6 @@
 /* accelerator_notes.c - what was timed once is not timed again, as long as it still holds. Products
  * are counted by the simulated library itself, so on a real device only the notes are looked at. */
 #include "tests/kernels/accelerator.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,17 +40,7 @@ static void set(void *arg, const char *key, const double *values, int n) {
 
 /* Products that the simulated library was ever given; 0 on a real device. */
 static unsigned long products(void) {
-    static unsigned long (*count)(void);
-    char path[512];
-    const char *folder = getenv("BERTH_PLUGIN_DIR");
-    if (!count && accelerator_is_simulated() && folder) {
-        snprintf(path, sizeof(path), "%s/berth_simt.so", folder);
-        void *plugin = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-        assert_non_null(plugin);
-        *(void **)&count = dlsym(plugin, "simt_products");
-        assert_non_null(count);
-    }
-    return count ? count() : 0;
+    return accelerator_count("simt_products");
 }
 /* A backend's life of two passes: what products each took. */
 struct life {

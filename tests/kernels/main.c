@@ -11,9 +11,9 @@ int main(int argc, char **argv) {
         return bench();
     }
     if (argc > 1 && !strcmp(argv[1], "--accelerator")) {
-        return accelerator_find()
-                   ? test_accelerator_ops() + test_accelerator_passes() + test_accelerator_notes()
-                   : SKIPPED;
+        return accelerator_find() ? test_accelerator_ops() + test_accelerator_passes() +
+                                        test_accelerator_graphs() + test_accelerator_notes()
+                                  : SKIPPED;
     }
     if (argc > 1 && !strcmp(argv[1], "--accelerator-ranges")) {
         return accelerator_find() ? test_accelerator_ranges() : SKIPPED;
