@@ -9,7 +9,7 @@
 #   kernels            kernel tests against the reference
 #   golden-PRECISION   golden logits in float32, float16 and bfloat16
 #   grid               the forward grid beside its goals (tests/gpu/grid.py), what has a goal first
-#   peers              torch with SDPA and onnxruntime, where they are installed (tests/gpu/peers.py)
+#   peers              torch with SDPA and onnxruntime, where they are installed (tests/gpu/gpu_peers.py)
 #   sanitizer-TOOL     the kernel tests under compute-sanitizer: memcheck, racecheck, synccheck, initcheck
 # Each has a limit in seconds, and what does not end costs no other its turn; summary.md is whole after each of them.
 # Needs nvcc and a driver. Ends with "N passed, N failed, N skipped"; the exit status is 0 when nothing failed, 77 where
@@ -53,7 +53,7 @@ grid() {
 
 peers() {
     # shellcheck disable=SC2086 # options
-    "$python" tests/gpu/peers.py --out "$results" ${BERTH_GPU_PEERS:-}
+    "$python" tests/gpu/gpu_peers.py --out "$results" ${BERTH_GPU_PEERS:-}
 }
 
 sanitizer() { # TOOL

@@ -11,8 +11,8 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "gpu"))
 
+import gpu_peers  # noqa: E402
 import grid  # noqa: E402
-import peers  # noqa: E402
 
 # Passes of 2 ms, but none of 2x8; and one of 1x8 fails.
 PROGRAM = """#!/usr/bin/env python3
@@ -99,7 +99,7 @@ def test_peers_stand_beside_our_best_of_the_same_shape(tmp_path):
         writer.writeheader()
         for what, rows, graphs, ms in (("grid", 128, 1, 3), ("grid", 128, 0, 5), ("mixed packed", 700, 0, 7), ("mixed padded", 9999, 0, 1)):
             writer.writerow({"model": "base", "what": what, "rows": rows, "length": 128, "graphs": graphs, "ms": ms})
-    report = peers.Report(tmp_path)
+    report = gpu_peers.Report(tmp_path)
     report.add("base", "grid", [128], "torch", 6)
     report.add("base", "mixed padded", [4, 128], "torch", 21)
     report.add("base", "grid", [64, 64], "torch", 6)
@@ -112,7 +112,7 @@ def test_what_is_not_installed_is_named(tmp_path):
     (tmp_path / "hidden").mkdir()
     for module in ("torch", "onnxruntime"):
         (tmp_path / "hidden" / f"{module}.py").write_text(f"raise ModuleNotFoundError('hidden', name={module!r})")
-    done = subprocess.run([sys.executable, ROOT / "tests" / "gpu" / "peers.py", "--out", tmp_path, "--models", "minilm-l6"],
+    done = subprocess.run([sys.executable, ROOT / "tests" / "gpu" / "gpu_peers.py", "--out", tmp_path, "--models", "minilm-l6"],
                           capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(tmp_path / "hidden")}, timeout=60)
     assert done.returncode == 77
     assert done.stdout.count("is not installed") >= 3

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The forward grid's shapes by other engines on the same GPU, beside the grid's own figures.
 
-  peers.py --out FOLDER [--device cuda] [--rows N,N] [--lengths N,N] [--models NAME,NAME]
+  gpu_peers.py --out FOLDER [--device cuda] [--rows N,N] [--lengths N,N] [--models NAME,NAME]
 
 torch: transformers' BertModel in bfloat16 with SDPA, no mask where nothing is padded; as it is, and replayed as a CUDA
 graph where the grid has graphs. onnxruntime: the fused graph of its transformer optimizer in float16, inputs and output
